@@ -1,0 +1,110 @@
+"""Real servers for one machine, started and stopped as one.
+
+`up`, `down` and `status` hold a lock on the home, so that two of them at once take turns and the
+second finds what the first has done.
+"""
+
+import fcntl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from headwater import clock
+from headwater.embedded.disk import writing
+from headwater.embedded.jars import Progress
+from headwater.embedded.kafka import Kafka
+from headwater.embedded.registry import PATH, Registry
+from headwater.embedded.server import Running, Server, recorded, running, start, stop
+from headwater.errors import HomeBusy
+from headwater.settings import Settings
+
+__all__ = ["SERVERS", "State", "down", "kafka_address", "registry_url", "status", "up"]
+
+SERVERS: dict[str, Server] = {"kafka": Kafka(), "registry": Registry()}
+"""Every embedded server, in the order in which they start."""
+
+_VARIABLE = "HEADWATER_HOME"
+WAIT_FOR_OTHERS = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """One server as `status` shows it."""
+
+    name: str
+    state: str
+    address: str
+    pid: int | None
+    resident_bytes: int
+
+
+def up(settings: Settings, servers: Sequence[Server], progress: Progress) -> list[Running]:
+    """Start these servers; those that run are left as they are."""
+    with writing(settings.home, _VARIABLE), _home_held(settings):
+        return [start(server, settings, progress) for server in servers]
+
+
+def down(settings: Settings) -> list[str]:
+    """Stop all servers of this home, the last started first; tells which ones ran."""
+    if not settings.home.exists():
+        return []
+    with writing(settings.home, _VARIABLE), _home_held(settings):
+        return [name for name in reversed(SERVERS) if stop(name, settings)]
+
+
+def status(settings: Settings) -> list[State]:
+    """Every server of this home: running, stopped (by us), crashed, or never started."""
+    return [_state(name, settings) for name in SERVERS]
+
+
+def kafka_address(settings: Settings) -> str | None:
+    """The address of the log: the setting's, or that of this home's broker."""
+    if settings.kafka is not None:
+        return settings.kafka
+    found = recorded("kafka", settings)
+    return found.address if found else None
+
+
+def registry_url(settings: Settings) -> str | None:
+    """The address of the schema registry: the setting's, or that of this home's."""
+    if settings.registry is not None:
+        return settings.registry
+    found = recorded("registry", settings)
+    return f"http://{found.address}{PATH}" if found else None
+
+
+def _state(name: str, settings: Settings) -> State:
+    found = recorded(name, settings)
+    if found is None:
+        return State(name=name, state="never started", address="", pid=None, resident_bytes=0)
+    if running(name, settings) is None:
+        return State(name=name, state="stopped", address=found.address, pid=None, resident_bytes=0)
+    answers = SERVERS[name].answers(found.port)
+    return State(
+        name=name,
+        state="running" if answers else "not answering",
+        address=found.address,
+        pid=found.pid,
+        resident_bytes=found.identity.resident_bytes,
+    )
+
+
+@contextmanager
+def _home_held(settings: Settings) -> Iterator[None]:
+    settings.home.mkdir(parents=True, exist_ok=True)
+    with (settings.home / "lock").open("w") as handle:
+        if not clock.wait_until(lambda: _locked(handle.fileno()), WAIT_FOR_OTHERS):
+            raise HomeBusy(
+                f"another headwater command holds {settings.home}",
+                hint="wait for it, or end it; a lock of a dead process is released by itself",
+            )
+        yield
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,296 @@
+"""Every error that Headwater raises on purpose.
+
+HeadwaterError
+├── SettingsError                 bad-settings
+├── ServerError                   an embedded server
+│   ├── JavaMissing               java-missing
+│   ├── DownloadFailed            download-failed
+│   ├── ChecksumMismatch          checksum-mismatch
+│   ├── PortTaken                 port-taken
+│   ├── DiskFull                  disk-full
+│   ├── ServerFailed              server-failed
+│   └── HomeBusy                  home-busy
+├── SpecError                     bad-topic: a Topic that cannot be
+├── LogError                      the log itself
+│   ├── BrokerUnreachable         broker-unreachable
+│   ├── BrokerRefused             broker-refused
+│   ├── UnknownTopic              unknown-topic
+│   ├── TopicExists               topic-exists
+│   ├── CannotAlter               cannot-alter
+│   ├── UnknownGroup              unknown-group
+│   ├── GroupActive               group-active
+│   ├── OffsetOutOfRange          offset-out-of-range
+│   ├── BootstrapTooSlow          bootstrap-too-slow
+│   └── BadQueue                  bad-queue
+├── RecordError                   one record
+│   ├── ValueMismatch             value-mismatch
+│   ├── KeyMissing                key-missing
+│   ├── RecordTooLarge            record-too-large
+│   └── Undecodable               undecodable
+├── WriteError                    what became of an append
+│   ├── NotAcknowledged           not-acknowledged
+│   ├── NoTransaction             no-transaction
+│   ├── TransactionAborted        transaction-aborted
+│   ├── OutcomeUnknown            outcome-unknown
+│   └── WriterFenced              writer-fenced
+└── RegistryError                 registry-refused: the schema registry
+    ├── RegistryUnreachable       registry-unreachable
+    ├── RegistryMissing           registry-missing
+    ├── UnknownSchema             unknown-schema
+    └── SchemaIncompatible        schema-incompatible
+
+A message says what happened (lower case, no full stop); `detail` says what was found, `hint` what
+to do. The code is stable and has a heading in docs/reference/errors.md.
+"""
+
+from typing import ClassVar
+
+
+class HeadwaterError(Exception):
+    """What happened, with a stable code, an optional detail and a hint."""
+
+    code: ClassVar[str] = "headwater"
+
+    def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [f"{self.message} [{self.code}]"]
+        lines += [f"  {line}" for line in self.detail.splitlines()]
+        lines += [f"  hint: {self.hint}"] if self.hint else []
+        return "\n".join(lines)
+
+
+class SettingsError(HeadwaterError):
+    """A setting that is unknown or has a value that cannot be."""
+
+    code = "bad-settings"
+
+
+class ServerError(HeadwaterError):
+    """An embedded server could not be had."""
+
+
+class JavaMissing(ServerError):
+    """No Java, or one that is too old."""
+
+    code = "java-missing"
+
+
+class DownloadFailed(ServerError):
+    """A part of a server could not be fetched."""
+
+    code = "download-failed"
+
+
+class ChecksumMismatch(ServerError):
+    """A fetched file is not the one that the lock names."""
+
+    code = "checksum-mismatch"
+
+
+class PortTaken(ServerError):
+    """The port that was asked for belongs to another process."""
+
+    code = "port-taken"
+
+
+class DiskFull(ServerError):
+    """There is no room to start a server safely."""
+
+    code = "disk-full"
+
+
+class ServerFailed(ServerError):
+    """A server ended or did not answer in time."""
+
+    code = "server-failed"
+
+
+class HomeBusy(ServerError):
+    """Another command holds this home for longer than we wait."""
+
+    code = "home-busy"
+
+
+class SpecError(HeadwaterError):
+    """A Topic that cannot be: refused when it is made."""
+
+    code = "bad-topic"
+
+
+class LogError(HeadwaterError):
+    """The log could not do what was asked."""
+
+
+class BrokerUnreachable(LogError):
+    """No broker answers."""
+
+    code = "broker-unreachable"
+
+
+class BrokerRefused(LogError):
+    """The broker answered with an error of its own."""
+
+    code = "broker-refused"
+
+
+class UnknownTopic(LogError):
+    """The topic does not exist."""
+
+    code = "unknown-topic"
+
+
+class TopicExists(LogError):
+    """The topic exists already, and differs from the spec."""
+
+    code = "topic-exists"
+
+
+class CannotAlter(LogError):
+    """Kafka does not allow this change to a topic."""
+
+    code = "cannot-alter"
+
+
+class UnknownGroup(LogError):
+    """The consumer group does not exist."""
+
+    code = "unknown-group"
+
+
+class GroupActive(LogError):
+    """The group has members, so its offsets cannot be moved under them."""
+
+    code = "group-active"
+
+
+class OffsetOutOfRange(LogError):
+    """The offset is not in the log (any more, or yet)."""
+
+    code = "offset-out-of-range"
+
+
+class BootstrapTooSlow(LogError):
+    """A snapshot took so long that tombstones may have been cleaned away under it."""
+
+    code = "bootstrap-too-slow"
+
+
+class BadQueue(LogError):
+    """A queue whose promises the broker would not keep."""
+
+    code = "bad-queue"
+
+
+class RecordError(HeadwaterError):
+    """One record is not what its topic says."""
+
+
+class ValueMismatch(RecordError):
+    """A value does not fit the topic's schema."""
+
+    code = "value-mismatch"
+
+
+class KeyMissing(RecordError):
+    """A record of a keyed topic has no key."""
+
+    code = "key-missing"
+
+
+class RecordTooLarge(RecordError):
+    """A record is larger than the topic takes."""
+
+    code = "record-too-large"
+
+
+class Undecodable(RecordError):
+    """The bytes of a record are not in the topic's format."""
+
+    code = "undecodable"
+
+
+class WriteError(HeadwaterError):
+    """An append whose end is not "written"."""
+
+
+class NotAcknowledged(WriteError):
+    """Records that the broker did not acknowledge; each may or may not be in the log."""
+
+    code = "not-acknowledged"
+
+    def __init__(
+        self, message: str, *, detail: str = "", hint: str = "", records: tuple["Unacknowledged", ...]
+    ) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.records = records
+
+
+class Unacknowledged:
+    """One record that was not acknowledged, whole, so that it can be appended again."""
+
+    __slots__ = ("key", "reason", "topic", "value")
+
+    def __init__(self, topic: str, key: bytes | None, value: bytes | None, reason: str) -> None:
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.reason = reason
+
+
+class NoTransaction(WriteError):
+    """A transactional writer was used outside a transaction, or the other way round."""
+
+    code = "no-transaction"
+
+
+class TransactionAborted(WriteError):
+    """The transaction was rolled back: none of it is visible."""
+
+    code = "transaction-aborted"
+
+
+class OutcomeUnknown(WriteError):
+    """The commit was sent but its answer did not come: all of it is visible, or none."""
+
+    code = "outcome-unknown"
+
+
+class WriterFenced(WriteError):
+    """Another writer took over this transactional id."""
+
+    code = "writer-fenced"
+
+
+class RegistryError(HeadwaterError):
+    """The schema registry could not do what was asked."""
+
+    code = "registry-refused"
+
+
+class RegistryUnreachable(RegistryError):
+    """The schema registry does not answer."""
+
+    code = "registry-unreachable"
+
+
+class RegistryMissing(RegistryError):
+    """A format needs a schema registry and none is configured."""
+
+    code = "registry-missing"
+
+
+class UnknownSchema(RegistryError):
+    """The registry holds no such schema."""
+
+    code = "unknown-schema"
+
+
+class SchemaIncompatible(RegistryError):
+    """The registry refuses a schema under the subject's compatibility mode."""
+
+    code = "schema-incompatible"

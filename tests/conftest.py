@@ -1,0 +1,37 @@
+"""The shared servers: one broker for the whole run, in a temporary folder, stopped at its end."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from headwater import Log, Settings, embedded
+from headwater.embedded.kafka import Kafka
+from headwater.embedded.ports import a_free_port
+
+_NUMBERS = count()
+
+# A cleaner that never sleeps, so that compaction happens within a test's time.
+TEST_BROKER = Kafka(properties={"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "200"})
+
+
+@pytest.fixture(scope="session")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of a home whose broker runs."""
+    settings = Settings(home=tmp_path_factory.mktemp("system"), kafka_port=a_free_port())
+    embedded.up(settings, [TEST_BROKER], lambda *_: None)
+    yield settings
+    embedded.down(settings)
+
+
+@pytest.fixture(scope="session")
+def log(system: Settings) -> Log:
+    """The log of the shared broker."""
+    return Log.open(system)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return f"{Path(request.node.name).name[:60].replace('[', '-').replace(']', '')}-{next(_NUMBERS)}"
