@@ -1,0 +1,212 @@
+"""How clients reach the log, and what their errors mean.
+
+Options keep the names of Kafka's own (Java) clients, because people have them at hand and Spark
+takes them as they are. The Python client (librdkafka) names a few differently: they are
+translated here, and what it cannot do (a JKS store) is refused with the way out.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, NoReturn, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from headwater import embedded
+from headwater.clock import Deadline, wait_until
+from headwater.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    HeadwaterError,
+    SettingsError,
+    UnknownGroup,
+    UnknownTopic,
+)
+from headwater.settings import Settings
+
+ANSWER_WITHIN = 10.0
+"""Seconds that a broker has for an answer to a question (not for a delivery)."""
+
+_LOGGER = logging.getLogger("headwater.kafka")
+_LOGGER.addHandler(logging.NullHandler())
+_RENAMED = {
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+}
+_STORES = ("ssl.truststore.location", "ssl.keystore.location")
+_STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
+_JAAS = re.compile(
+    r"""\b(?P<name>username|password)\s*=\s*"""
+    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[\w.-]+))"""
+)
+_JAVA_STORE = re.compile(r"\.(jks|p12|pfx|keystore|truststore)$", re.IGNORECASE)
+_AWAY = (
+    KafkaError._TRANSPORT,  # noqa: SLF001
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+    KafkaError._RESOLVE,  # noqa: SLF001
+    KafkaError.REQUEST_TIMED_OUT,
+)
+
+
+_PASSING = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+)
+T = TypeVar("T")
+
+
+class Connection:
+    """An address with its options: makes the configuration of every client."""
+
+    def __init__(self, settings: Settings) -> None:
+        address = embedded.kafka_address(settings)
+        if address is None:
+            raise BrokerUnreachable(
+                "no log is running here",
+                hint="start one with `headwater up`, or name one with HEADWATER_KAFKA=host:9092",
+            )
+        self.address = address
+        self.is_embedded = settings.is_embedded
+        self._options = translate_options(settings.kafka_options)
+        self._admin: AdminClient | None = None
+
+    def config(self, **more: Any) -> dict[str, Any]:
+        """A client's configuration; `more` in librdkafka's names, underscores for dots."""
+        named = {name.replace("_", "."): value for name, value in more.items()}
+        quiet = {"logger": _LOGGER, "log.connection.close": False}
+        return {"bootstrap.servers": self.address, **quiet, **self._options, **named}
+
+    @property
+    def admin(self) -> AdminClient:
+        """The client for questions; made once."""
+        if self._admin is None:
+            with translated(self):
+                self._admin = AdminClient(self.config(reconnect_backoff_max_ms=500))
+        return self._admin
+
+    def unreachable(self, detail: str = "") -> BrokerUnreachable:
+        """The error for a broker that does not answer."""
+        mend = "`headwater status` shows it, `headwater up` starts it again"
+        other = "is the address right, and are the SASL and TLS options those of this cluster?"
+        return BrokerUnreachable(
+            f"the broker at {self.address} does not answer",
+            detail="\n".join(one for one in (detail, self._trouble()) if one),
+            hint=mend if self.is_embedded else other,
+        )
+
+    def _trouble(self) -> str:
+        """Why no broker is reached: clients tell it (a refused login, say) only beside their errors."""
+        told: list[str] = []
+        client = AdminClient(self.config() | {"error_cb": lambda error: told.append(error.str())})
+
+        def known() -> bool:
+            with suppress(KafkaException):
+                client.list_topics(timeout=0.1)
+            client.poll(0)
+            return bool(told)
+
+        wait_until(known, timedelta(seconds=1))
+        return told[0] if told else ""
+
+
+def translate_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Kafka's client options in librdkafka's names."""
+    found: dict[str, str] = {}
+    for name, value in options.items():
+        found |= _translate(name, value)
+    return found
+
+
+def _translate(name: str, value: str) -> dict[str, str]:
+    if name == "sasl.jaas.config":
+        return _login(value)
+    if name in _STORE_TYPES and value.upper() == "PEM":
+        return {}
+    if name in _STORE_TYPES or (name in _STORES and _JAVA_STORE.search(value)):
+        raise SettingsError(
+            f"{name}={value} cannot be read by the Python client",
+            hint="use PEM files: openssl pkcs12 -in store.p12 -nodes -out store.pem",
+        )
+    if name == "ssl.keystore.location":
+        return {"ssl.certificate.location": value, "ssl.key.location": value}
+    return {_RENAMED.get(name, name): value}
+
+
+def _login(jaas: str) -> dict[str, str]:
+    said = {
+        f"sasl.{one['name']}": re.sub(r"\\(.)", r"\1", one["double"] or one["single"] or one["bare"] or "")
+        for one in _JAAS.finditer(jaas)
+    }
+    if set(said) != {"sasl.username", "sasl.password"}:
+        raise SettingsError(
+            "sasl.jaas.config names no username and password",
+            hint='…PlainLoginModule required username="…" password="…";',
+        )
+    return said
+
+
+@contextmanager
+def translated(connection: Connection, topic: str = "", group: str = "") -> Iterator[None]:
+    """Foreign errors in the block become ours."""
+    try:
+        yield
+    except KafkaException as error:
+        raise_for(error.args[0], connection, topic=topic, group=group, cause=error)
+    except TimeoutError as error:
+        raise connection.unreachable(f"no answer within {ANSWER_WITHIN:.0f} s") from error
+
+
+def patiently(connection: Connection, ask: Callable[[], T], *, topic: str = "", group: str = "") -> T:
+    """The answer to a question; asked again while a leader or coordinator is just being chosen."""
+    deadline = Deadline(timedelta(seconds=ANSWER_WITHIN))
+    while True:
+        try:
+            with translated(connection, topic=topic, group=group):
+                return ask()
+        except BrokerRefused as error:
+            cause = error.__cause__
+            passing = isinstance(cause, KafkaException) and cause.args[0].code() in _PASSING
+            if not passing or deadline.passed:
+                raise
+            time.sleep(0.1)
+
+
+def raise_for(
+    error: KafkaError,
+    connection: Connection,
+    *,
+    topic: str = "",
+    group: str = "",
+    cause: Exception | None = None,
+) -> NoReturn:
+    """Raise the HeadwaterError that a KafkaError means."""
+    raise error_for(error, connection, topic=topic, group=group) from cause
+
+
+def error_for(
+    error: KafkaError, connection: Connection, *, topic: str = "", group: str = ""
+) -> HeadwaterError:
+    """The HeadwaterError that a KafkaError means."""
+    code, said = error.code(), error.str()
+    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
+        return UnknownTopic(
+            f"there is no topic {topic!r}",
+            hint=f"`headwater topics create {topic} …` makes it; `headwater topics` lists them",
+        )
+    if code == KafkaError.GROUP_ID_NOT_FOUND:
+        return UnknownGroup(f"there is no group {group!r}", hint="`headwater groups` lists them")
+    if code in _AWAY:
+        return connection.unreachable(said)
+    if code == KafkaError._INVALID_ARG:  # noqa: SLF001
+        return SettingsError(f"the client refuses its configuration: {said}")
+    return BrokerRefused(f"the broker at {connection.address} refused: {said}", detail=error.name())

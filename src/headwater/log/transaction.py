@@ -1,0 +1,108 @@
+"""Transactions of one producer: begun, committed or rolled back, and what a failure means.
+
+A commit that fails is settled into one of three ends, never left open: rolled back (nothing is
+visible), fenced (another writer owns the id), or unknown (the commit was sent, its answer did not
+come; a new writer with the same id settles it).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from confluent_kafka import KafkaError, KafkaException
+
+from headwater.clock import Deadline
+from headwater.errors import OutcomeUnknown, TransactionAborted, WriterFenced
+from headwater.log.connection import Connection, raise_for, translated
+from headwater.log.member import Member
+
+_FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001
+
+
+class Transactions:
+    """The transactional side of a producer; making it fences older ones of the same id."""
+
+    def __init__(self, producer: Any, identifier: str, connection: Connection, within: timedelta) -> None:
+        self._producer = producer
+        self._identifier = identifier
+        self._connection = connection
+        self._within = within
+        self.is_open = False
+        with translated(connection):
+            producer.init_transactions(within.total_seconds())
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        with self._translated():
+            self._producer.begin_transaction()
+        self.is_open = True
+
+    def add_positions(self, member: Member) -> None:
+        """Let the positions of a group's member become part of the transaction."""
+        with self._translated():
+            self._producer.send_offsets_to_transaction(
+                member.next_offsets(), member.metadata(), self._within.total_seconds()
+            )
+
+    def commit(self) -> None:
+        """Make it visible, or raise what became of it."""
+        deadline = Deadline(self._within)
+        while self.is_open:
+            try:
+                self._producer.commit_transaction(max(1.0, deadline.left))
+                self.is_open = False
+            except KafkaException as error:
+                self._settle(error, deadline)
+
+    def abort(self) -> None:
+        """Roll it back; when the broker is away it does so itself after the transaction's time."""
+        self.is_open = False
+        try:
+            self._producer.abort_transaction(self._within.total_seconds())
+        except KafkaException as error:
+            if _is_final(error.args[0]):
+                self.give_up(error)
+
+    def give_up(self, error: KafkaException) -> NoReturn:
+        """Raise what ended this producer."""
+        self.is_open = False
+        reason: KafkaError = error.args[0]
+        if reason.code() in _FENCED or "fenced" in reason.str().lower():
+            raise WriterFenced(
+                f"another writer took over the transactional id {self._identifier!r}",
+                detail=reason.str(),
+                hint="one id belongs to one writer at a time; what this one had not committed is rolled back",
+            ) from error
+        raise_for(reason, self._connection, cause=error)
+
+    def _settle(self, error: KafkaException, deadline: Deadline) -> None:
+        """Decide what a failed commit means; returns only when it can be tried again."""
+        reason: KafkaError = error.args[0]
+        if _is_final(reason):
+            self.give_up(error)
+        if reason.txn_requires_abort():
+            self.abort()
+            raise TransactionAborted(
+                "the transaction was rolled back: nothing of it is visible",
+                detail=reason.str(),
+                hint="begin it again: none of its records was written",
+            ) from error
+        if deadline.passed or not reason.retriable():
+            self.is_open = False
+            raise OutcomeUnknown(
+                "the commit was sent and its answer did not come",
+                detail=reason.str(),
+                hint="a new writer with the same transactional id settles it; then read what is there",
+            ) from error
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            self.give_up(error)
+
+
+def _is_final(reason: KafkaError) -> bool:
+    return bool(reason.fatal()) or reason.code() in _FENCED
