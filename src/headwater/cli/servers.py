@@ -1,0 +1,73 @@
+"""up, down, status: the embedded servers of this folder."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from headwater import embedded
+from headwater.cli.output import AsJson, progress_bar, say, show
+from headwater.log.connection import Connection
+from headwater.log.topics import Topics
+from headwater.settings import Settings
+
+
+class Extra(StrEnum):
+    """Servers beside Kafka."""
+
+    registry = "registry"
+
+
+With = Annotated[list[Extra] | None, typer.Option("--with", help="A further server; may be repeated.")]
+
+
+def up(extra: With = None, as_json: AsJson = False) -> None:
+    """Start the servers that are not running yet; running ones are left alone.
+
+    The first time, their files are fetched (46 MB for Kafka) into a cache that all projects share.
+    Data stays in .headwater/ between starts.
+    """
+    settings = Settings.load()
+    wanted = [one.value for one in extra or []]
+    if settings.is_embedded:
+        wanted.insert(0, "kafka")
+    else:
+        topics = len(Topics(Connection(settings)).names())
+        typer.echo(
+            f"kafka at {settings.kafka} is not ours to start; it answers and has {topics} topics", err=True
+        )
+    with progress_bar() as progress:
+        started = embedded.up(settings, [embedded.SERVERS[name] for name in wanted], progress)
+    rows = [{"server": one.name, "address": one.address, "pid": one.pid} for one in started]
+    show(rows, as_json=as_json, empty="nothing to start")
+
+
+def down(as_json: AsJson = False) -> None:
+    """Stop this folder's servers; their data stays."""
+    stopped = embedded.down(Settings.load())
+    text = f"stopped {' and '.join(stopped)}" if stopped else "nothing was running"
+    say(text, as_json=as_json, stopped=stopped)
+
+
+def status(as_json: AsJson = False) -> None:
+    """Show this folder's servers: whether they run, where, and what memory they hold."""
+    settings = Settings.load()
+    rows: list[dict[str, object]] = [
+        {
+            "server": one.name,
+            "state": one.state,
+            "address": one.address,
+            "pid": one.pid,
+            "memory_mb": one.resident_bytes // 1_000_000,
+        }
+        for one in embedded.status(settings)
+        if settings.is_embedded or one.name != "kafka"
+    ]
+    if not settings.is_embedded:
+        rows.insert(0, _external(settings))
+    show(rows, as_json=as_json, empty="no servers")
+
+
+def _external(settings: Settings) -> dict[str, object]:
+    Topics(Connection(settings)).names()
+    return {"server": "kafka", "state": "external", "address": settings.kafka, "pid": None, "memory_mb": None}
