@@ -19,6 +19,7 @@ HeadwaterError
 │   ├── CannotAlter               cannot-alter
 │   ├── UnknownGroup              unknown-group
 │   ├── GroupActive               group-active
+│   ├── PartitionsLost            partitions-lost
 │   ├── OffsetOutOfRange          offset-out-of-range
 │   ├── BootstrapTooSlow          bootstrap-too-slow
 │   └── BadQueue                  bad-queue
@@ -166,6 +167,12 @@ class GroupActive(LogError):
     """The group has members, so its offsets cannot be moved under them."""
 
     code = "group-active"
+
+
+class PartitionsLost(LogError):
+    """A member's partitions went to another before its commit."""
+
+    code = "partitions-lost"
 
 
 class OffsetOutOfRange(LogError):

@@ -57,12 +57,14 @@ class Kafka:
         return _java(place, "kafka.Kafka", str(config))
 
     def answers(self, port: int) -> bool:
-        """Whether the broker tells its clients what it holds."""
+        """Whether it serves every partition that it holds: after a crash they come back one by one."""
         client = AdminClient({"bootstrap.servers": f"{LOOPBACK}:{port}", "log_level": 0, **_FRESH})
         try:
-            return bool(client.list_topics(timeout=1).brokers)
+            held = client.list_topics(timeout=1)
         except KafkaException:
             return False
+        partitions = (one for topic in held.topics.values() for one in topic.partitions.values())
+        return bool(held.brokers) and all(one.leader >= 0 for one in partitions)
 
     def _properties(self, place: Place) -> dict[str, str]:
         broker, controller = place.ports["main"], place.ports["controller"]

@@ -22,6 +22,7 @@ from headwater.errors import (
     BrokerRefused,
     BrokerUnreachable,
     HeadwaterError,
+    LogError,
     SettingsError,
     UnknownGroup,
     UnknownTopic,
@@ -30,6 +31,9 @@ from headwater.settings import Settings
 
 ANSWER_WITHIN = 10.0
 """Seconds that a broker has for an answer to a question (not for a delivery)."""
+
+TRY_WITHIN = 3.0
+"""Seconds for one try of a question that is asked again."""
 
 _LOGGER = logging.getLogger("headwater.kafka")
 _LOGGER.addHandler(logging.NullHandler())
@@ -56,6 +60,8 @@ _AWAY = (
 
 
 _PASSING = (
+    *_AWAY,
+    KafkaError._WAIT_COORD,  # noqa: SLF001
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -93,6 +99,10 @@ class Connection:
             with translated(self):
                 self._admin = AdminClient(self.config(reconnect_backoff_max_ms=500))
         return self._admin
+
+    def renew(self) -> None:
+        """Ask the next question with a new client: one that saw its coordinator die never finds it again."""
+        self._admin = None
 
     def unreachable(self, detail: str = "") -> BrokerUnreachable:
         """The error for a broker that does not answer."""
@@ -166,19 +176,31 @@ def translated(connection: Connection, topic: str = "", group: str = "") -> Iter
         raise connection.unreachable(f"no answer within {ANSWER_WITHIN:.0f} s") from error
 
 
-def patiently(connection: Connection, ask: Callable[[], T], *, topic: str = "", group: str = "") -> T:
-    """The answer to a question; asked again while a leader or coordinator is just being chosen."""
-    deadline = Deadline(timedelta(seconds=ANSWER_WITHIN))
+def patiently(
+    connection: Connection,
+    ask: Callable[[], T],
+    *,
+    topic: str = "",
+    group: str = "",
+    within: timedelta = timedelta(seconds=ANSWER_WITHIN),
+) -> T:
+    """The answer to a question; asked again while a leader or coordinator is away or being chosen."""
+    deadline = Deadline(within)
     while True:
         try:
             with translated(connection, topic=topic, group=group):
                 return ask()
-        except BrokerRefused as error:
-            cause = error.__cause__
-            passing = isinstance(cause, KafkaException) and cause.args[0].code() in _PASSING
-            if not passing or deadline.passed:
+        except LogError as error:
+            if code_of(error) not in _PASSING or deadline.passed:
                 raise
+            connection.renew()
             time.sleep(0.1)
+
+
+def code_of(error: LogError) -> int | None:
+    """The code of the KafkaError behind one of ours."""
+    cause = error.__cause__
+    return int(cause.args[0].code()) if isinstance(cause, KafkaException) else None
 
 
 def raise_for(

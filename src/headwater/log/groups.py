@@ -4,7 +4,7 @@ A group's offsets are moved only while nobody reads in it: a living member would
 where it was and overwrite the move with its next commit.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from headwater.errors import GroupActive, UnknownGroup
-from headwater.log.connection import ANSWER_WITHIN, Connection, patiently, translated
+from headwater.log.connection import ANSWER_WITHIN, TRY_WITHIN, Connection, patiently, translated
 from headwater.log.member import Partition
 from headwater.log.positions import Positions, Start
 from headwater.log.topics import Topics
@@ -57,7 +57,7 @@ class Groups:
 
     def describe(self, name: str) -> GroupState:
         """One group whole; UnknownGroup if there is none."""
-        told = self._ask(self._connection.admin.describe_consumer_groups, name, group=name)
+        told = self._ask("describe_consumer_groups", name, group=name)
         committed = self.committed(name)
         if told.state == ConsumerGroupState.DEAD and not committed:
             raise UnknownGroup(f"there is no group {name!r}", hint="`headwater groups` lists them")
@@ -76,7 +76,7 @@ class Groups:
     def committed(self, name: str) -> dict[Partition, int]:
         """The committed offset of each partition that has one."""
         whole = ConsumerGroupTopicPartitions(name)
-        found = self._ask(self._connection.admin.list_consumer_group_offsets, whole, group=name)
+        found = self._ask("list_consumer_group_offsets", whole, group=name)
         known = (one for one in found.topic_partitions if one.offset >= 0)
         return {Partition(one.topic, one.partition): one.offset for one in known}
 
@@ -91,19 +91,20 @@ class Groups:
         offsets = Positions(self._connection).resolve(topic, partitions, start)
         wanted = [TopicPartition(topic, one, offset) for one, offset in offsets.items()]
         moved = ConsumerGroupTopicPartitions(name, wanted)
-        self._ask(self._connection.admin.alter_consumer_group_offsets, moved, group=name)
+        self._ask("alter_consumer_group_offsets", moved, group=name)
         return offsets
 
     def delete(self, name: str) -> None:
         """Forget a group and its offsets; GroupActive while it has members."""
         if self.describe(name).members:
             raise GroupActive(f"group {name!r} has members", hint="stop its readers first")
-        self._ask(self._connection.admin.delete_consumer_groups, name, group=name)
+        self._ask("delete_consumer_groups", name, group=name)
 
-    def _ask(self, question: Callable[..., Mapping[str, Any]], about: object, *, group: str) -> Any:
-        """The answer of the group's coordinator."""
+    def _ask(self, question: str, about: object, *, group: str) -> Any:
+        """The answer of the group's coordinator to one of the admin client's questions."""
 
         def ask() -> Any:
-            return question([about], request_timeout=ANSWER_WITHIN)[group].result()
+            asked = getattr(self._connection.admin, question)
+            return asked([about], request_timeout=TRY_WITHIN)[group].result()
 
         return patiently(self._connection, ask, group=group)

@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from headwater.errors import GroupActive
-from headwater.log.connection import Connection, raise_for, translated
+from headwater.errors import BrokerRefused, PartitionsLost
+from headwater.log.connection import Connection, code_of, patiently, raise_for, translated
 from headwater.log.record import Decode, Record
 from headwater.log.topics import Topics
 from headwater.log.waiting import SMALL_WAIT, TUNED
 
 _BATCH = 500
+COMMIT_WITHIN = timedelta(seconds=60)
+"""How long a commit waits for a broker that is away."""
+
 _STALE = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS)
 
 
@@ -69,20 +72,25 @@ class Member:
                 raise_for(error, self._connection, topic=message.topic() or "", group=self.group)
 
     def commit(self) -> None:
-        """Every record handed out so far is done; GroupActive if its partition is another's by now."""
+        """Every record handed out so far is done; PartitionsLost if some went to another member."""
         offsets = self.next_offsets()
         if not offsets:
             return
         try:
-            self._consumer.commit(offsets=offsets, asynchronous=False)
-        except KafkaException as error:
-            if error.args[0].code() in _STALE:
-                raise GroupActive(
+            patiently(
+                self._connection,
+                lambda: self._consumer.commit(offsets=offsets, asynchronous=False),
+                group=self.group,
+                within=COMMIT_WITHIN,
+            )
+        except BrokerRefused as error:
+            if code_of(error) in _STALE:
+                raise PartitionsLost(
                     f"partitions of group {self.group!r} went to another member before the commit",
-                    detail=error.args[0].str(),
+                    detail=error.message,
                     hint="their records will be handed out again: make what you do with them idempotent",
                 ) from error
-            raise_for(error.args[0], self._connection, group=self.group, cause=error)
+            raise
 
     def assignment(self) -> list[Partition]:
         """The partitions that are this member's now."""

@@ -12,7 +12,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from headwater.errors import OffsetOutOfRange, SpecError
-from headwater.log.connection import ANSWER_WITHIN, Connection, patiently
+from headwater.log.connection import TRY_WITHIN, Connection, patiently
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Positions:
 
         def ask() -> dict[int, int]:
             futures = self._connection.admin.list_offsets(
-                wanted, isolation_level=level, request_timeout=ANSWER_WITHIN
+                wanted, isolation_level=level, request_timeout=TRY_WITHIN
             )
             return {where.partition: future.result().offset for where, future in futures.items()}
 

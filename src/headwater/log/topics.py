@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 
 from headwater.clock import wait_until
 from headwater.errors import BrokerRefused, CannotAlter, TopicExists, UnknownTopic
-from headwater.log.connection import ANSWER_WITHIN, Connection, translated
+from headwater.log.connection import ANSWER_WITHIN, Connection, code_of, translated
 from headwater.log.topic import Topic, check_name
 
 _SHOWN = (
@@ -78,7 +78,7 @@ class Topics:
             with translated(self._connection, topic=name):
                 self._ask(self._connection.admin.create_topics([new], operation_timeout=ANSWER_WITHIN))
         except BrokerRefused as error:
-            if not _is(error.__cause__, KafkaError.TOPIC_ALREADY_EXISTS):
+            if code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
             self._need_same(name, {"partitions": str(partitions), **config})
             return False
@@ -124,7 +124,7 @@ class Topics:
             with translated(self._connection, topic=name):
                 self._ask(self._connection.admin.incremental_alter_configs([resource]))
         except BrokerRefused as error:
-            if not _is(error.__cause__, KafkaError.INVALID_CONFIG):
+            if code_of(error) != KafkaError.INVALID_CONFIG:
                 raise
             raise CannotAlter(f"topic {name!r} cannot have these settings", detail=error.message) from error
 
@@ -154,7 +154,3 @@ class Topics:
 
     def _ask(self, futures: Mapping[Any, Any]) -> Any:
         return next(iter(futures.values())).result(ANSWER_WITHIN)
-
-
-def _is(error: BaseException | None, code: int) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() == code
