@@ -14,7 +14,8 @@ from headwater.errors import (
     UnknownGroup,
     UnknownTopic,
 )
-from headwater.log.connection import Connection, error_for, translate_options, translated
+from headwater.log.connection import Connection, error_for, translated
+from headwater.log.options import translate_options
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

@@ -72,7 +72,7 @@ def test_a_released_task_comes_again_with_its_count_and_dies_after_the_last_try(
     assert value == b'{"n":7}'
     assert headers["dead.reason"] == b"the mail server is down"
     assert (headers["dead.topic"], headers["dead.tries"]) == (mails.name.encode(), b"3")
-    assert {name for name in headers} >= {"dead.partition", "dead.offset"}
+    assert set(headers) >= {"dead.partition", "dead.offset"}
 
 
 def test_a_rejected_task_dies_at_once(log, mails, name):

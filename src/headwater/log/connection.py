@@ -1,14 +1,12 @@
 """How clients reach the log, and what their errors mean.
 
-Options keep the names of Kafka's own (Java) clients, because people have them at hand and Spark
-takes them as they are. The Python client (librdkafka) names a few differently: they are
-translated here, and what it cannot do (a JKS store) is refused with the way out.
+Every client is configured here, and every KafkaError that reaches a user becomes one of ours here.
+What passes by itself (a leader is being chosen, a coordinator loads) is asked again, not raised.
 """
 
 import logging
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, NoReturn, TypeVar
@@ -27,6 +25,7 @@ from headwater.errors import (
     UnknownGroup,
     UnknownTopic,
 )
+from headwater.log.options import translate_options
 from headwater.settings import Settings
 
 ANSWER_WITHIN = 10.0
@@ -37,19 +36,6 @@ TRY_WITHIN = 3.0
 
 _LOGGER = logging.getLogger("headwater.kafka")
 _LOGGER.addHandler(logging.NullHandler())
-_RENAMED = {
-    "ssl.truststore.location": "ssl.ca.location",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-}
-_STORES = ("ssl.truststore.location", "ssl.keystore.location")
-_STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
-_JAAS = re.compile(
-    r"""\b(?P<name>username|password)\s*=\s*"""
-    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[\w.-]+))"""
-)
-_JAVA_STORE = re.compile(r"\.(jks|p12|pfx|keystore|truststore)$", re.IGNORECASE)
 _AWAY = (
     KafkaError._TRANSPORT,  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
@@ -57,8 +43,6 @@ _AWAY = (
     KafkaError._RESOLVE,  # noqa: SLF001
     KafkaError.REQUEST_TIMED_OUT,
 )
-
-
 _PASSING = (
     *_AWAY,
     KafkaError._WAIT_COORD,  # noqa: SLF001
@@ -127,42 +111,6 @@ class Connection:
 
         wait_until(known, timedelta(seconds=1))
         return told[0] if told else ""
-
-
-def translate_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Kafka's client options in librdkafka's names."""
-    found: dict[str, str] = {}
-    for name, value in options.items():
-        found |= _translate(name, value)
-    return found
-
-
-def _translate(name: str, value: str) -> dict[str, str]:
-    if name == "sasl.jaas.config":
-        return _login(value)
-    if name in _STORE_TYPES and value.upper() == "PEM":
-        return {}
-    if name in _STORE_TYPES or (name in _STORES and _JAVA_STORE.search(value)):
-        raise SettingsError(
-            f"{name}={value} cannot be read by the Python client",
-            hint="use PEM files: openssl pkcs12 -in store.p12 -nodes -out store.pem",
-        )
-    if name == "ssl.keystore.location":
-        return {"ssl.certificate.location": value, "ssl.key.location": value}
-    return {_RENAMED.get(name, name): value}
-
-
-def _login(jaas: str) -> dict[str, str]:
-    said = {
-        f"sasl.{one['name']}": re.sub(r"\\(.)", r"\1", one["double"] or one["single"] or one["bare"] or "")
-        for one in _JAAS.finditer(jaas)
-    }
-    if set(said) != {"sasl.username", "sasl.password"}:
-        raise SettingsError(
-            "sasl.jaas.config names no username and password",
-            hint='…PlainLoginModule required username="…" password="…";',
-        )
-    return said
 
 
 @contextmanager
