@@ -31,6 +31,15 @@ def log(system: Settings) -> Log:
     return Log.open(system)
 
 
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of a home whose schema registry runs."""
+    settings = Settings(home=tmp_path_factory.mktemp("registry"), registry_port=a_free_port())
+    embedded.up(settings, [embedded.SERVERS["registry"]], lambda *_: None)
+    yield settings
+    embedded.down(settings)
+
+
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses."""

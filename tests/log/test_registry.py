@@ -34,9 +34,6 @@ from headwater.log.formats import codec_for
 from headwater.log.registry import MODES, Mode, Schemas, Version
 from headwater.log.topic import Format, Topic
 from headwater.settings import Settings
-from tests.registry_fixture import registry
-
-__all__ = ["registry"]
 
 pytestmark = pytest.mark.system
 WITH_SCHEMAS: tuple[Format, ...] = ("avro", "json-schema", "protobuf")

@@ -79,8 +79,15 @@ class Writer:
 
     def flush(self) -> None:
         """Wait until all is acknowledged; NotAcknowledged tells what was not."""
-        self._producer.flush(self._within.total_seconds() + ANSWER_WITHIN)
+        left = self._producer.flush(self._within.total_seconds() + ANSWER_WITHIN)
         self._raise_failures()
+        if left:
+            raise NotAcknowledged(
+                f"{left:,} records are still on their way",
+                detail=f"the broker at {self._connection.address} has not answered in time",
+                hint="call flush again to wait longer; a process that ends now leaves their fate open",
+                records=(),
+            )
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
