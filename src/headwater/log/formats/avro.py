@@ -17,7 +17,7 @@ from pyspark.sql import types as spark
 from headwater.errors import SpecError
 from headwater.log.formats.codec import Row, fitting, mismatch
 from headwater.log.formats.framing import Frames, Read, Registered, check_names, record_name
-from headwater.log.formats.numbers import exact_decimal, single
+from headwater.log.formats.numbers import exact_decimal
 from headwater.log.topic import Topic
 
 _SIMPLE: dict[str, Any] = {
@@ -126,6 +126,4 @@ def _value(value: Any, kind: spark.DataType) -> Any:
             return {key: _value(one, inside) for key, one in value.items()}
         case spark.DecimalType() as decimal:
             return exact_decimal(value, decimal)
-        case spark.FloatType():
-            return single(value)
     return value

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import types as spark
 
-from headwater.log.formats.numbers import exact_decimal, single
+from headwater.log.formats.numbers import exact_decimal
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
@@ -90,8 +90,6 @@ def _scalar(kind: spark.DataType, value: Any) -> Any:
             return (value - _NAIVE_EPOCH) // _MICROSECOND
         case spark.DecimalType():
             return f"{exact_decimal(value, kind):f}"
-        case spark.FloatType():
-            return single(value)
     return value
 
 
