@@ -151,7 +151,7 @@ def broker(settings: Settings, rounds: int) -> Figures:
 
 
 def kill_broker(settings: Settings) -> None:
-    time.sleep(random.random() * 0.5)
+    time.sleep(0.5 + random.random())
     running = next(one for one in embedded.status(settings) if one.name == "kafka")
     assert running.pid is not None, "the broker is not running"
     os.kill(running.pid, signal.SIGKILL)

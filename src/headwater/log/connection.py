@@ -74,14 +74,15 @@ class Connection:
         """A client's configuration; `more` in librdkafka's names, underscores for dots."""
         named = {name.replace("_", "."): value for name, value in more.items()}
         quiet = {"logger": _LOGGER, "log.connection.close": False}
-        return {"bootstrap.servers": self.address, **quiet, **self._options, **named}
+        alert = {"reconnect.backoff.max.ms": 1000}  # the default of 10 s outlasts many a restart
+        return {"bootstrap.servers": self.address, **quiet, **alert, **self._options, **named}
 
     @property
     def admin(self) -> AdminClient:
         """The client for questions; made once."""
         if self._admin is None:
             with translated(self):
-                self._admin = AdminClient(self.config(reconnect_backoff_max_ms=500))
+                self._admin = AdminClient(self.config())
         return self._admin
 
     def renew(self) -> None:

@@ -15,6 +15,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Literal, Self
 
+from headwater.errors import UnknownTopic
 from headwater.log.bootstrap import Bootstrap
 from headwater.log.connection import Connection
 from headwater.log.formats import codec_for
@@ -80,7 +81,7 @@ class Log:
     ) -> Reader:
         """Committed records from a place on (the beginning), up to the present end or following for ever."""
         name = _name(topic)
-        wanted = partitions or range(self.topics.partitions(name))
+        wanted = self._partitions(name, partitions)
         starts = Positions(self._connection).resolve(name, wanted, start or Beginning())
         return Reader(self._connection, name, self._decoder(topic), starts=starts, follow=follow)
 
@@ -134,6 +135,14 @@ class Log:
             start=start,
             at_once=at_once,
         )
+
+    def _partitions(self, topic: str, wanted: Sequence[int] | None) -> Sequence[int]:
+        """Those that are wanted, or all; UnknownTopic for one that the topic does not have."""
+        count = self.topics.partitions(topic)
+        for one in wanted or ():
+            if not 0 <= one < count:
+                raise UnknownTopic(f"topic {topic!r} has no partition {one}", hint=f"its last is {count - 1}")
+        return wanted or range(count)
 
     def _decoder(self, topic: Topic | str) -> Decode:
         return as_bytes if isinstance(topic, str) else codec_for(topic, lambda: self.schemas).decode

@@ -90,7 +90,8 @@ class Positions:
                 return dict.fromkeys(wanted, offset)
 
     def _since(self, topic: str, partitions: list[int], moment: datetime) -> dict[int, int]:
-        found = self._list(topic, partitions, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
+        milliseconds = max(0, int(moment.timestamp() * 1000))  # Kafka knows no moment before 1970
+        found = self._list(topic, partitions, OffsetSpec.for_timestamp(milliseconds))
         ends = self.end(topic, partitions)
         return {one: ends[one] if offset < 0 else offset for one, offset in found.items()}
 

@@ -13,5 +13,4 @@ TUNED: dict[str, Any] = {
     "fetch_queue_backoff_ms": 5,  # the default of a second starves a fast loop
     "queued_min_messages": 200_000,
     "fetch_wait_max_ms": 50,
-    "reconnect_backoff_max_ms": 1000,
 }

@@ -77,5 +77,5 @@ class JsonCodec:
         """The row of a JSON object; columns that the schema does not know are passed over."""
         try:
             return self._decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise undecodable(self._topic, str(error)) from error
