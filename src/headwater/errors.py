@@ -11,6 +11,7 @@ HeadwaterError
 │   ├── ServerFailed              server-failed
 │   └── HomeBusy                  home-busy
 ├── SpecError                     bad-topic: a Topic that cannot be
+├── Closed                        closed
 ├── LogError                      the log itself
 │   ├── BrokerUnreachable         broker-unreachable
 │   ├── BrokerRefused             broker-refused
@@ -121,6 +122,12 @@ class SpecError(HeadwaterError):
     """A Topic that cannot be: refused when it is made."""
 
     code = "bad-topic"
+
+
+class Closed(HeadwaterError):
+    """A writer, reader or member that was closed is used again."""
+
+    code = "closed"
 
 
 class LogError(HeadwaterError):
@@ -238,7 +245,7 @@ class NotAcknowledged(WriteError):
 
 
 class Unacknowledged:
-    """One record that was not acknowledged, whole, so that it can be appended again."""
+    """One record that was not acknowledged: enough to append it again (its headers are not kept)."""
 
     __slots__ = ("key", "reason", "topic", "value")
 

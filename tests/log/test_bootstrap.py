@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater import Topic
+from headwater import Topic, clock
 from headwater.clock import wait_until
 from headwater.errors import BootstrapTooSlow, KeyMissing
 from headwater.log.positions import Positions
@@ -84,7 +84,7 @@ def test_a_snapshot_slower_than_the_tombstones_are_kept_is_refused(log, prices):
     with log.writer() as writer:
         write(writer, prices, [("a", 1)])
     log.topics.alter(prices.name, config={"delete.retention.ms": "0"})
-    with pytest.raises(BootstrapTooSlow, match="took longer than its tombstones are kept"):
+    with pytest.raises(BootstrapTooSlow, match=r"tombstones of topic .* are kept"):
         log.snapshot_then_follow(prices)
 
 
@@ -175,3 +175,25 @@ def cleaned(log, topic):
     """How many offsets the cleaner has removed."""
     ends = Positions(log._connection).end(topic.name, range(topic.partitions))
     return sum(ends.values()) - sum(1 for _ in log.read(topic))
+
+
+def test_a_follower_so_far_behind_that_a_deletion_may_be_gone_is_told(log, prices, monkeypatch):
+    with log.snapshot_then_follow(prices) as table:
+        with log.writer() as writer:
+            write(writer, prices, [("a", 1)])
+        later = clock.now() + timedelta(days=2)
+        monkeypatch.setattr(clock, "now", lambda: later)
+        with pytest.raises(BootstrapTooSlow, match="the follower is further behind"):
+            next(iter(table))
+
+
+def test_a_loop_that_is_left_and_taken_up_again_skips_no_change(log, prices):
+    with log.snapshot_then_follow(prices) as table, log.writer() as writer:
+        write(writer, prices, [("a", number) for number in range(10)])
+        writer.flush()
+        seen = []
+        for _ in range(10):
+            for record in table:
+                seen.append(record.value.v)
+                break
+    assert seen == list(range(10))

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,8 +16,9 @@ from headwater import Beginning, End, Offset, Since, Topic, embedded
 from headwater.clock import Deadline, now, wait_until
 from headwater.embedded.jars import class_path, fetch
 from headwater.embedded.java import java
-from headwater.errors import GroupActive, UnknownGroup, UnknownTopic
+from headwater.errors import GroupActive, OffsetOutOfRange, SpecError, UnknownGroup, UnknownTopic
 from headwater.log.lag import PartitionLag, with_trend
+from headwater.log.positions import Positions
 
 SECONDS = timedelta(seconds=1)
 
@@ -222,3 +224,115 @@ def test_the_trend_is_the_change_a_second():
     grown, unknown = with_trend([before], [after, new], seconds=2)
     assert (grown.trend, unknown.trend) == (15.0, None)
     assert json.dumps(grown.trend)
+
+
+def test_a_loop_that_is_left_and_taken_up_again_skips_nothing(log, numbers, name):
+    seen = []
+    with log.join(name, numbers) as member:
+        for _ in range(3):
+            for record in member:
+                seen.append(record.value.n)
+                break
+        member.commit()
+    with log.join(name, numbers) as member:
+        seen += [record.value.n for record in take(member, 397)]
+    assert sorted(seen) == list(range(400))
+
+
+def test_a_failing_handler_does_not_count_its_record_as_done(log, numbers, name):
+    def fail_at(number):
+        for record in member:
+            if record.value.n == number:
+                raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        with log.join(name, numbers, on_revoke=lambda one, _: one.commit()) as member:
+            fail_at(7)
+    with log.join(name, numbers) as member:
+        assert 7 in {record.value.n for record in take(member, 400)}
+
+
+def test_a_failing_callback_is_told_and_loses_nothing(log, numbers, name):
+    def fail(*_):
+        raise InterruptedError
+
+    with log.join(name, numbers, on_assign=fail) as member:
+        with pytest.raises(InterruptedError):
+            take(member, 400)
+        assert {record.value.n for record in take(member, 400)} == set(range(400))
+
+
+def test_rewound_records_come_again(log, numbers, name):
+    with log.join(name, numbers) as member:
+        take(member, 400)
+        member.rewind()
+        assert {record.value.n for record in take(member, 400)} == set(range(400))
+
+
+def test_a_group_that_starts_at_the_end_keeps_that_place_from_its_first_moment_on(log, numbers, name):
+    with log.join(name, numbers, start="end") as member:
+        assert wait_until(lambda: not list(member.take(0.1)) and member.assignment(), 20 * SECONDS)
+    with log.writer() as writer:
+        writer.append(numbers, {"n": 1000})
+    with log.join(name, numbers, start="end") as member:
+        assert [record.value.n for record in take(member, 1)] == [1000]
+    with pytest.raises(SpecError, match="beginning or the end, not at 'earliest'"):
+        log.join(name, numbers, start="earliest")
+
+
+def test_a_group_that_retention_has_overtaken_is_told(log, name):
+    topic = Topic(name, schema="n int")
+    log.topics.create(topic)
+    log.topics.alter(name, config={"retention.ms": "1", "segment.ms": "1"})
+
+    def append():
+        with log.writer() as writer:
+            writer.append(topic, {"n": 1})
+
+    append()
+    with log.join(name, topic) as member:
+        take(member, 1, within=5)
+        member.commit()
+    (before,) = log.groups.committed(name).values()
+
+    def overtaken():
+        append()
+        return Positions(log._connection).first(name, [0])[0] > before
+
+    assert wait_until(overtaken, 30 * SECONDS, pause=0.2)
+    with log.join(name, topic) as member, pytest.raises(OffsetOutOfRange, match="lost records"):
+        take(member, 1)
+
+
+def test_lag_comes_to_nought_where_the_log_ends_with_markers_of_transactions(log, numbers, name):
+    with log.writer(transactional_id=name) as writer:
+        for _ in range(3):
+            with writer.transaction():
+                writer.append(numbers, {"n": 0})
+
+    def nothing_left():
+        list(member.take(0.1))
+        member.commit()
+        return {line.lag for line in log.lag(name)} == {0}
+
+    with log.join(name, numbers) as member:
+        assert wait_until(nothing_left, 20 * SECONDS)
+
+
+def test_a_reset_that_the_broker_refuses_is_not_called_done(log, numbers, name, monkeypatch):
+    with log.join(name, numbers) as member:
+        take(member, 400)
+        member.commit()
+        nobody = replace(log.groups.describe(name), members=())
+        monkeypatch.setattr(log.groups, "describe", lambda _: nobody)  # it joined after our look
+        with pytest.raises(GroupActive, match="could not be moved"):
+            log.groups.reset(name, numbers.name, Beginning())
+
+
+def test_a_topic_deleted_under_its_readers_does_not_hide_the_lag_of_others(log, numbers, name):
+    gone = Topic(f"{name}-gone", schema="n int")
+    log.topics.create(gone)
+    with log.join(name, numbers, gone) as member:
+        take(member, 400)
+        log.topics.delete(gone.name)
+        assert {line.topic for line in log.lag(name)} == {numbers.name}

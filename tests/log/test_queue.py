@@ -1,5 +1,6 @@
 """The queue: each task to one consumer at a time, until it is done, rejected or out of tries."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from headwater import Topic, embedded
 from headwater.clock import Deadline
 from headwater.errors import BadQueue, UnknownTopic
+from headwater.log.writer import Writer
 
 SOON = timedelta(seconds=2)
 
@@ -161,3 +163,65 @@ def test_a_queue_that_the_broker_would_not_keep_is_refused(log, mails, name):
     assert "lock.duration" in caught.value.detail
     with pytest.raises(UnknownTopic):
         log.queue("nowhere", name)
+
+
+def test_a_loop_that_is_left_goes_on_where_it_was(log, mails, name):
+    done = set()
+    with log.queue(mails, name) as queue:
+        deadline = Deadline(timedelta(seconds=30))
+        while len(done) < 20 and not deadline.passed:
+            for task in queue.take(0.5):
+                done.add(task.value.n)
+                task.acknowledge()
+                break
+    assert done == set(range(20))
+
+
+def test_a_handler_that_fails_leaves_the_queue_usable_and_its_task_for_another_try(log, mails, name):
+    tries = Counter()
+
+    def handle(task):
+        tries[task.value.n] += 1
+        if task.value.n == 4 and tries[4] == 1:
+            raise ConnectionError
+        task.acknowledge()
+
+    with log.queue(mails, name) as queue:
+        deadline = Deadline(timedelta(seconds=30))
+        while len(tries) < 20 or tries[4] < 2:
+            assert not deadline.passed
+            with contextlib.suppress(ConnectionError):
+                for task in queue.take(0.5):
+                    handle(task)
+    assert tries[4] == 2
+    assert dead(log, mails) == []
+
+
+def test_a_task_is_settled_once(log, mails, name):
+    with log.queue(mails, name) as queue:
+        deadline = Deadline(timedelta(seconds=30))
+        while not deadline.passed:
+            for task in queue.take(0.5):
+                task.acknowledge()
+                for again in (task.acknowledge, task.release, task.reject):
+                    with pytest.raises(BadQueue, match="settled already"):
+                        again()
+                deadline = Deadline(timedelta(0))
+    assert dead(log, mails) == []
+
+
+def test_a_task_as_large_as_its_topic_takes_can_be_buried(log, name):
+    topic = Topic(name, schema="text string")
+    log.topics.create(topic)
+    log.topics.alter(name, config={"max.message.bytes": "3000000"})
+    with Writer(log._connection, log._settings, largest=3_000_000) as writer:
+        writer.append(topic, {"text": "x" * 2_900_000})
+    buried = []
+    with log.queue(topic, name) as queue:
+        work(queue, lambda task: buried.append(task.reject("y" * 5000)), until=lambda: buried)
+    with log.queue(topic, name):  # the dead letters exist by now
+        log.topics.alter(f"{name}.dead", partitions=2)
+    with log.queue(topic, name):
+        ((value, headers),) = dead(log, topic)
+    assert (len(value) > 2_900_000, len(headers["dead.reason"])) == (True, 1000)
+    assert headers["dead.queue"] == name.encode()

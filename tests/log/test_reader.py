@@ -1,12 +1,13 @@
 """Reading: from any place, committed records only, with an end that stands still."""
 
 from datetime import UTC, datetime, timedelta
+from threading import Event, Thread
 
 import pytest
 
 from headwater import Beginning, End, Last, Offset, Settings, Since, Topic
 from headwater.clock import now, wait_until
-from headwater.errors import BrokerUnreachable, OffsetOutOfRange, SpecError, Undecodable, UnknownTopic
+from headwater.errors import BrokerUnreachable, Closed, OffsetOutOfRange, SpecError, Undecodable, UnknownTopic
 from headwater.log.log import Log
 from headwater.log.positions import Positions
 from headwater.log.reader import Reader
@@ -177,3 +178,106 @@ def test_a_broker_that_does_not_answer_is_said_within_seconds():
     log = Log.open(Settings(kafka="127.0.0.1:1"))
     with pytest.raises(BrokerUnreachable, match="does not answer"):
         log.topics.names()
+
+
+def test_a_loop_that_is_left_and_taken_up_again_skips_nothing(log, numbers):
+    append(log, numbers, *range(1000))
+    seen = []
+    with log.read(numbers) as reader:
+        for _ in range(3):
+            for record in reader:
+                seen.append(record.value.n)
+                break
+        seen += [record.value.n for record in reader]
+    assert seen == list(range(1000))
+
+
+def test_a_short_partition_that_is_still_written_ends_where_it_ended(log, name):
+    topic = Topic(name, schema="k string, n int", key="k", partitions=2)
+    log.topics.create(topic)
+    with log.writer() as writer:
+        for key in "abcdefgh":
+            writer.append(topic, {"k": key, "n": 0})
+        writer.flush()
+        home = {record.key.decode(): record.partition for record in log.read(topic)}
+        (busy, *_), (short, *_) = ([key for key in home if home[key] == one] for one in range(2))
+        for number in range(100_000):
+            writer.append(topic, {"k": busy, "n": number})
+    stop = Event()
+
+    def go_on():
+        with log.writer() as writer:
+            while not stop.is_set():
+                writer.append(topic, {"k": short, "n": 1})
+                writer.flush()
+
+    writing = Thread(target=go_on)
+    with log.read(topic) as reader:
+        writing.start()
+        past = [record.offset for record in reader if record.offset >= reader.ends[record.partition]]
+    stop.set()
+    writing.join()
+    assert past == []
+    assert reader.ends[home[short]] < 100 < reader.ends[home[busy]]
+
+
+def test_two_seeks_both_hold(log, name):
+    topic = Topic(name, schema="n int", partitions=2)
+    log.topics.create(topic)
+    append(log, topic, *range(200))
+    with log.read(topic) as reader:
+        reader.seek(0, 90)
+        reader.seek(1, 95)
+        seen = sorted((record.partition, record.offset) for record in reader)
+    assert seen == [(0, at) for at in range(90, 100)] + [(1, at) for at in range(95, 100)]
+
+
+def test_a_seek_in_a_partition_that_is_not_read_is_refused(log, numbers):
+    with log.read(numbers) as reader, pytest.raises(OffsetOutOfRange, match="is not read here"):
+        reader.seek(7, 0)
+
+
+def test_partitions_that_are_added_are_followed_too(log, numbers, monkeypatch):
+    monkeypatch.setattr("headwater.log.reader.LOOK_EVERY", timedelta(milliseconds=100))
+    with log.read(numbers, follow=True) as reader:
+        log.topics.alter(numbers.name, partitions=3)
+        append(log, numbers, *range(9))
+        records = iter(reader)
+        assert sorted(next(records).value.n for _ in range(9)) == list(range(9))
+
+
+def test_a_topic_that_is_made_anew_is_not_the_one_that_was_followed(log, numbers, monkeypatch):
+    monkeypatch.setattr("headwater.log.reader.LOOK_EVERY", timedelta(milliseconds=100))
+    append(log, numbers, 1, 2)
+    with log.read(numbers, follow=True) as reader:
+        records = iter(reader)
+        assert [next(records).value.n, next(records).value.n] == [1, 2]
+        log.topics.delete(numbers.name)
+        log.topics.create(numbers)
+        append(log, numbers, *range(5))
+        with pytest.raises((UnknownTopic, OffsetOutOfRange)):
+            next(records)
+
+
+def test_a_follower_from_the_end_sees_what_was_not_decided_yet(log, numbers):
+    with log.writer(transactional_id=numbers.name) as writer, writer.transaction():
+        writer.append(numbers, {"n": 1})
+        writer.flush()
+        reader = log.read(numbers, start=End(), follow=True)
+    with reader:
+        assert next(iter(reader)).value.n == 1
+
+
+def test_a_closed_reader_says_so(log, numbers):
+    append(log, numbers, 1)
+    reader = log.read(numbers)
+    reader.close()
+    with pytest.raises(Closed):
+        list(reader)
+
+
+def test_no_partitions_are_no_records(log, numbers):
+    append(log, numbers, 1)
+    assert read(log, numbers, partitions=[]) == []
+    with pytest.raises(SpecError, match="not negative"):
+        Last(-1)

@@ -9,14 +9,18 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headwater import Log, Settings, Topic, embedded
-from headwater.clock import wait_until
+from headwater.clock import Deadline, wait_until
 from headwater.embedded.ports import a_free_port
 from headwater.errors import (
+    Closed,
     KeyMissing,
     NotAcknowledged,
     NoTransaction,
+    OutcomeUnknown,
+    PartitionsLost,
     RecordTooLarge,
     TransactionAborted,
+    Unacknowledged,
     UnknownTopic,
     ValueMismatch,
     WriterFenced,
@@ -190,10 +194,9 @@ def double_once(log, source, target, *, crash):
         taken = []
         while len(taken) < 20:
             taken += [record.value.amount for record in member.take(1.0)]
-        with writer.transaction():
+        with writer.transaction(reads=member):
             for amount in taken:
                 writer.append(target, {"amount": 2 * amount})
-            writer.commit_positions(member)
             if crash:
                 raise InterruptedError
 
@@ -284,3 +287,118 @@ def test_other_clients_read_what_we_wrote_and_we_read_theirs(log, system, paymen
     seen = {message.key() for message in consumer.consume(2, 10)}
     consumer.close()
     assert seen == {b"ours", b"theirs"}
+
+
+def test_a_closed_writer_takes_nothing(log, payments):
+    with log.writer() as writer:
+        writer.append(payments, {"card": "a", "amount": 1})
+    with pytest.raises(Closed):
+        writer.append(payments, {"card": "a", "amount": 2})
+    assert amounts(log, payments) == [1]
+
+
+def test_a_failure_of_earlier_records_does_not_drop_the_one_in_hand(log, payments):
+    with log.writer() as writer:
+        writer._failed.append(Unacknowledged(payments.name, b"a", b"{}", "timed out"))
+        with pytest.raises(NotAcknowledged) as caught:
+            writer.append(payments, {"card": "a", "amount": 1})
+    assert len(caught.value.records) == 1
+    assert amounts(log, payments) == [1]
+
+
+def test_the_error_of_the_block_comes_before_what_was_not_acknowledged(log, payments):
+    log.topics.alter(payments.name, config={"max.message.bytes": "1000"})
+    with pytest.raises(ZeroDivisionError) as caught, log.writer() as writer:
+        writer.append(payments, {"card": "x" * 5000})
+        _ = 1 / 0
+    assert "1 records were not acknowledged" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "stored", "bad"),
+    [
+        ("long", 42, b"42", [True, 42.0, "42", [1]]),
+        ("string", "42", b"42", [42, b"42"]),
+        ("binary", bytearray(b"ab"), b"ab", ["ab", 1]),
+    ],
+)
+def test_a_key_is_of_its_columns_type_in_appends_and_in_tombstones(log, name, kind, good, stored, bad):
+    topic = Topic(name, schema=f"k {kind}", key="k")
+    log.topics.create(topic)
+    with log.writer() as writer:
+        writer.append(topic, {"k": good})
+        writer.delete(topic, good)
+        for key in bad:
+            with pytest.raises(ValueMismatch):
+                writer.delete(topic, key)
+    assert [record.key for record in log.read(topic)] == [stored, stored]
+
+
+def test_specs_that_take_turns_still_go_round_the_partitions(log, name):
+    one, two = (Topic(name, schema=f"n {kind}", partitions=3) for kind in ("int", "long"))
+    log.topics.create(one)
+    with log.writer() as writer:
+        for number in range(9):
+            writer.append((one, two)[number % 2], {"n": number})
+    assert Counter(record.partition for record in log.read(one)) == {0: 3, 1: 3, 2: 3}
+
+
+def test_after_a_rolled_back_transaction_the_same_records_come_again(log, payments, name):
+    with log.writer() as writer:
+        for number in range(20):
+            writer.append(payments, {"card": "a", "amount": number})
+    copy = Topic(f"{name}-copy", schema="amount double")
+    log.topics.create(copy)
+
+    def copy_some(*, fail):
+        with writer.transaction(reads=member):
+            taken = [record.value.amount for record in member.take(0.5)]
+            for amount in taken:
+                writer.append(copy, {"amount": amount})
+            if taken and fail:
+                raise InterruptedError
+        return len(taken)
+
+    with log.join(name, payments) as member, log.writer(transactional_id=name) as writer:
+        for _ in range(2):
+            with pytest.raises(InterruptedError):
+                while True:
+                    copy_some(fail=True)
+        done, deadline = 0, Deadline(timedelta(seconds=60))
+        while done < 20 and not deadline.passed:
+            done += copy_some(fail=False)
+    assert eventually(lambda: amounts(log, copy) == list(range(20)))
+
+
+def test_a_member_that_lost_its_partitions_rolls_back_and_the_writer_goes_on(log, payments, name):
+    with log.writer() as writer:
+        writer.append(payments, {"card": "a", "amount": 1})
+    with log.join(name, payments) as member, log.writer(transactional_id=name) as writer:
+        assert eventually(lambda: list(member.take(0.2)))
+        stale, offsets = member.metadata(), member.next_offsets()
+        member.close()
+        with log.join(name, payments) as other:
+            assert eventually(lambda: other.assignment() or list(other.take(0.2)))
+            member.metadata, member.next_offsets, member.rewind = lambda: stale, lambda: offsets, lambda: None
+            with pytest.raises(PartitionsLost), writer.transaction(reads=member):
+                writer.append(payments, {"card": "a", "amount": 2})
+        with writer.transaction():
+            writer.append(payments, {"card": "a", "amount": 3})
+    assert eventually(lambda: amounts(log, payments) == [1, 3])
+
+
+def test_a_commit_without_an_answer_is_of_unknown_outcome_and_a_new_writer_settles_it(fragile):
+    log, topic = Log.open(fragile), Topic("payments", schema="n int")
+    log.topics.create(topic)
+    (kafka,) = (one for one in embedded.status(fragile) if one.name == "kafka")
+    writer = log.writer(transactional_id="t", deliver_within=timedelta(seconds=5))
+    with pytest.raises(OutcomeUnknown), writer.transaction():
+        writer.append(topic, {"n": 1})
+        writer.flush()
+        os.kill(kafka.pid, signal.SIGSTOP)
+    with pytest.raises(OutcomeUnknown, match="never settled"), writer.transaction():
+        pass
+    os.kill(kafka.pid, signal.SIGCONT)
+    with log.writer(transactional_id="t") as again, again.transaction():
+        again.append(topic, {"n": 2})
+    assert eventually(lambda: [record.value.n for record in log.read(topic)] in ([1, 2], [2]))

@@ -19,6 +19,7 @@ from headwater.clock import Deadline, wait_until
 from headwater.errors import (
     BrokerRefused,
     BrokerUnreachable,
+    Closed,
     HeadwaterError,
     LogError,
     SettingsError,
@@ -89,6 +90,12 @@ class Connection:
         """Ask the next question with a new client: one that saw its coordinator die never finds it again."""
         self._admin = None
 
+    def without_secrets(self, said: str) -> str:
+        """A client's words on its options: names are shown, values never."""
+        for value in self._options.values():
+            said = said.replace(value, "…") if len(value) > 3 else said
+        return said if any(name in said for name in self._options) else f"one of {', '.join(self._options)}"
+
     def unreachable(self, detail: str = "") -> BrokerUnreachable:
         """The error for a broker that does not answer."""
         mend = "`headwater status` shows it, `headwater up` starts it again"
@@ -123,6 +130,17 @@ def translated(connection: Connection, topic: str = "", group: str = "") -> Iter
         raise_for(error.args[0], connection, topic=topic, group=group, cause=error)
     except TimeoutError as error:
         raise connection.unreachable(f"no answer within {ANSWER_WITHIN:.0f} s") from error
+
+
+@contextmanager
+def open_only(what: str) -> Iterator[None]:
+    """A client that was closed says so in a foreign error; here it becomes ours."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "closed" not in str(error).lower():
+            raise
+        raise Closed(f"this {what} is closed", hint="open a new one") from error
 
 
 def patiently(
@@ -179,5 +197,5 @@ def error_for(
     if code in _AWAY:
         return connection.unreachable(said)
     if code == KafkaError._INVALID_ARG:  # noqa: SLF001
-        return SettingsError(f"the client refuses its configuration: {said}")
+        return SettingsError("the client refuses its configuration", detail=connection.without_secrets(said))
     return BrokerRefused(f"the broker at {connection.address} refused: {said}", detail=error.name())

@@ -21,6 +21,8 @@ from headwater.log.member import Partition
 from headwater.log.positions import Positions, Start
 from headwater.log.topics import Topics
 
+_STOP = "stop its readers first; they would overwrite the move with their next commit"
+
 
 @dataclass(frozen=True, kw_only=True)
 class GroupMember:
@@ -85,13 +87,15 @@ class Groups:
         if self.describe(name).members:
             raise GroupActive(
                 f"group {name!r} has members, so it cannot be moved",
-                hint="stop its readers first; they would overwrite the move with their next commit",
+                hint=_STOP,
             )
         partitions = range(Topics(self._connection).partitions(topic))
         offsets = Positions(self._connection).resolve(topic, partitions, start)
         wanted = [TopicPartition(topic, one, offset) for one, offset in offsets.items()]
         moved = ConsumerGroupTopicPartitions(name, wanted)
-        self._ask("alter_consumer_group_offsets", moved, group=name)
+        for one in self._ask("alter_consumer_group_offsets", moved, group=name).topic_partitions:
+            if one.error is not None:  # somebody joined between our look and the move
+                raise GroupActive(f"group {name!r} could not be moved", detail=one.error.str(), hint=_STOP)
         return offsets
 
     def delete(self, name: str) -> None:

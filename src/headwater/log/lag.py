@@ -7,10 +7,12 @@ that never commits.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from headwater.errors import UnknownGroup, UnknownTopic
 from headwater.log.connection import Connection
-from headwater.log.groups import Groups
+from headwater.log.groups import Groups, GroupState
 from headwater.log.member import Partition
 from headwater.log.positions import Positions
 from headwater.log.topics import Topics
@@ -32,8 +34,14 @@ class PartitionLag:
 
 
 def measure(connection: Connection, groups: Sequence[str] | None = None) -> list[PartitionLag]:
-    """The lag of these groups (all, when none is named) now."""
-    return [one for name in groups or Groups(connection).names() for one in _of_group(connection, name)]
+    """The lag of these groups (all, when none is named) now; a topic that was deleted has none."""
+    if groups:
+        return [one for name in groups for one in _of_group(connection, name)]
+    found: list[PartitionLag] = []
+    for name in Groups(connection).names():
+        with suppress(UnknownGroup):  # it was deleted since we asked for the names
+            found += _of_group(connection, name)
+    return found
 
 
 def with_trend(
@@ -49,16 +57,23 @@ def _trended(one: PartitionLag, earlier: int | None, seconds: float) -> Partitio
 
 
 def _of_group(connection: Connection, name: str) -> list[PartitionLag]:
-    state, topics, positions = Groups(connection).describe(name), Topics(connection), Positions(connection)
+    state = Groups(connection).describe(name)
     read = {where.topic for member in state.members for where in member.partitions}
     found: list[PartitionLag] = []
     for topic in sorted(read | {where.topic for where in state.committed}):
-        partitions = range(topics.partitions(topic))
-        first, end = positions.first(topic, partitions), positions.end(topic, partitions)
-        for one in partitions:
-            committed = state.committed.get(Partition(topic, one))
-            found.append(_line(name, Partition(topic, one), committed, first[one], end[one]))
+        with suppress(UnknownTopic):  # deleted: its readers and offsets go a moment later
+            found += _of_topic(connection, state, topic)
     return found
+
+
+def _of_topic(connection: Connection, state: GroupState, topic: str) -> list[PartitionLag]:
+    partitions, positions = range(Topics(connection).partitions(topic)), Positions(connection)
+    first, end = positions.first(topic, partitions), positions.end(topic, partitions)
+    places = [Partition(topic, one) for one in partitions]
+    return [
+        _line(state.name, one, state.committed.get(one), first[one.partition], end[one.partition])
+        for one in places
+    ]
 
 
 def _line(group: str, where: Partition, committed: int | None, first: int, end: int) -> PartitionLag:

@@ -13,7 +13,7 @@ know, by its name alone (bytes).
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import Literal, Self
+from typing import Self
 
 from headwater.errors import UnknownTopic
 from headwater.log.bootstrap import Bootstrap
@@ -21,7 +21,7 @@ from headwater.log.connection import Connection
 from headwater.log.formats import codec_for
 from headwater.log.groups import Groups
 from headwater.log.lag import PartitionLag, measure
-from headwater.log.member import Member, OnChange
+from headwater.log.member import GroupStart, Member, OnChange
 from headwater.log.positions import Beginning, Positions, Start
 from headwater.log.queue import Queue
 from headwater.log.reader import Reader
@@ -83,13 +83,14 @@ class Log:
         name = _name(topic)
         wanted = self._partitions(name, partitions)
         starts = Positions(self._connection).resolve(name, wanted, start or Beginning())
-        return Reader(self._connection, name, self._decoder(topic), starts=starts, follow=follow)
+        grows = partitions is None
+        return Reader(self._connection, name, self._decoder(topic), starts=starts, follow=follow, grows=grows)
 
     def join(
         self,
         group: str,
         *topics: Topic | str,
-        start: Literal["beginning", "end"] = "beginning",
+        start: GroupStart = "beginning",
         on_assign: OnChange | None = None,
         on_revoke: OnChange | None = None,
         session: timedelta = timedelta(seconds=10),
@@ -120,7 +121,7 @@ class Log:
         *,
         tries: int = 4,
         lock: timedelta = timedelta(seconds=60),
-        start: Literal["beginning", "end"] = "beginning",
+        start: GroupStart = "beginning",
         at_once: int = 20,
     ) -> Queue:
         """A consumer of the queue `name` over a topic; after `tries` a task goes to `<topic>.dead`."""
@@ -129,7 +130,7 @@ class Log:
             _name(topic),
             name,
             self._decoder(topic),
-            self.writer(),
+            lambda largest: Writer(self._connection, self._settings, largest=largest),
             tries=tries,
             lock=lock,
             start=start,
@@ -142,7 +143,7 @@ class Log:
         for one in wanted or ():
             if not 0 <= one < count:
                 raise UnknownTopic(f"topic {topic!r} has no partition {one}", hint=f"its last is {count - 1}")
-        return wanted or range(count)
+        return range(count) if wanted is None else wanted
 
     def _decoder(self, topic: Topic | str) -> Decode:
         return as_bytes if isinstance(topic, str) else codec_for(topic, lambda: self.schemas).decode

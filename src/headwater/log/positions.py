@@ -53,6 +53,10 @@ class Last:
 
     count: int
 
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            raise SpecError(f"a count is not negative: {self.count}")
+
 
 Start = Beginning | End | Offset | Since | Last
 
@@ -78,8 +82,8 @@ class Positions:
         match start:
             case Beginning():
                 return self.first(topic, wanted)
-            case End():
-                return self.end(topic, wanted)
+            case End():  # before what is not decided yet, or it would be skipped when it is
+                return self.end(topic, wanted, committed=True)
             case Last(count):
                 first = self.first(topic, wanted)
                 return {one: max(first[one], end - count) for one, end in self.end(topic, wanted).items()}

@@ -11,16 +11,18 @@ again with nobody releasing it (its consumers die, or are too slow) goes there j
 broker would drop it.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any, Literal, Self
+from typing import Any, Self, get_args
 
 from confluent_kafka import AcknowledgeType, ShareConsumer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from headwater.clock import Deadline
 from headwater.errors import BadQueue, BrokerRefused
-from headwater.log.connection import ANSWER_WITHIN, Connection, raise_for, translated
+from headwater.log.connection import ANSWER_WITHIN, Connection, open_only, raise_for, translated
+from headwater.log.member import GroupStart
 from headwater.log.record import Decode, Record
 from headwater.log.topics import Topics
 from headwater.log.writer import Writer
@@ -32,8 +34,8 @@ LAST_DELIVERY = BROKER_LIMIT - 1
 """The delivery at which a task that nobody ever settled is buried; one more is left for a crash."""
 
 MOST_TRIES = BROKER_LIMIT - 2
+_ROOM_FOR_HEADERS = 10_000
 _QUIET = {"log_level": 3}  # the client says at every start that share groups are young
-Start = Literal["beginning", "end"]
 
 
 class Task(Record):
@@ -60,6 +62,7 @@ class Task(Record):
 
     def reject(self, reason: str = "rejected") -> None:
         """Never again: it goes to the dead letters with the reason."""
+        self._queue.need_unsettled(self)
         self._queue.bury(self, reason)
         self._queue.settle(self, AcknowledgeType.REJECT)
 
@@ -73,11 +76,11 @@ class Queue:
         topic: str,
         name: str,
         decode: Decode,
-        writer: Writer,
+        writer: Callable[[int], Writer],
         *,
         tries: int,
         lock: timedelta,
-        start: Start,
+        start: GroupStart,
         at_once: int,
     ) -> None:
         if not 1 <= tries <= MOST_TRIES:
@@ -89,8 +92,11 @@ class Queue:
         self.dead_topic = f"{topic}.dead"
         self._lock = lock
         self._connection, self._topic, self._name = connection, topic, name
-        self._decode, self._writer = decode, writer
-        self._prepare(start)
+        self._decode = decode
+        self._pending: deque[Task] = deque()
+        self._in_hand: Task | None = None
+        self._locked = Deadline(lock)
+        self._writer = writer(self._prepare(start))
         self._consumer = self._joined(at_once)
 
     def __iter__(self) -> Iterator[Task]:
@@ -98,25 +104,39 @@ class Queue:
             yield from self.take(1.0)
 
     def take(self, within: float) -> Iterator[Task]:
-        """The tasks that arrive within these seconds, perhaps none.
+        """The tasks that are here or arrive within these seconds, perhaps none.
 
         About `at_once`; the broker hands out whole batches as they were appended. A task that was
         not settled when the next one is asked for is released; one whose lock has run out before its
         turn is another's by then and is passed over.
         """
-        locked = Deadline(self._lock)
-        for task in self._polled(within):
+        self._let_go()
+        if not self._pending:
+            self._poll(within)
+        while self._pending:
+            self._in_hand = task = self._pending.popleft()
             if task.tries >= LAST_DELIVERY:
                 task.reject(f"delivered {task.tries} times and never settled: consumers die or are too slow")
-            elif not locked.passed:
-                yield task
-                if not task.is_settled:
-                    task.release("left unsettled")
-            else:
+            elif self._locked.passed:
                 self.settle(task, AcknowledgeType.RELEASE)
+            else:
+                yield task
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Release the task in hand if nobody has settled it."""
+        task, self._in_hand = self._in_hand, None
+        if task is not None and not task.is_settled:
+            task.release("left unsettled")
+
+    def need_unsettled(self, task: Task) -> None:
+        """A task is settled once."""
+        if task.is_settled:
+            raise BadQueue(f"{task!r} is settled already", hint="acknowledge, release or reject it once")
 
     def settle(self, task: Task, answer: AcknowledgeType) -> None:
         """Tell the broker what became of a task; used by the task's own methods."""
+        self.need_unsettled(task)
         self._consumer.acknowledge(task._message, answer)  # noqa: SLF001
         self._consumer.commit_async()  # now, not after the batch: a crash or a lock may come before that
         task.is_settled = True
@@ -124,21 +144,24 @@ class Queue:
     def bury(self, task: Task, reason: str) -> None:
         """Write a task to the dead letters, durably, with where it came from and why."""
         headers = {name: value for name, value in task.headers if value is not None} | {
+            "dead.queue": self._name.encode(),
             "dead.topic": task.topic.encode(),
             "dead.partition": str(task.partition).encode(),
             "dead.offset": str(task.offset).encode(),
             "dead.tries": str(task.tries).encode(),
-            "dead.reason": reason.encode(),
+            "dead.reason": reason[:1000].encode(errors="replace"),
         }
         self._writer.append_bytes(self.dead_topic, task.data, key=task.key, headers=headers)
         self._writer.flush()
 
     def close(self) -> None:
         """Leave the queue; what was settled is told, the rest goes to others at once."""
-        with translated(self._connection, group=self._name):
-            self._consumer.commit_sync(ANSWER_WITHIN)
-        self._consumer.close()
-        self._writer.close()
+        try:
+            with translated(self._connection, group=self._name):
+                self._consumer.commit_sync(ANSWER_WITHIN)
+        finally:
+            self._consumer.close()
+            self._writer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -146,10 +169,11 @@ class Queue:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _polled(self, within: float) -> list[Task]:
-        with translated(self._connection, topic=self._topic, group=self._name):
+    def _poll(self, within: float) -> None:
+        self._locked = Deadline(self._lock)
+        with translated(self._connection, topic=self._topic, group=self._name), open_only("queue"):
             messages = [one for one in self._consumer.poll(within) if self._is_record(one)]
-        return [Task(one, self._decode, self) for one in messages]
+        self._pending.extend(Task(one, self._decode, self) for one in messages)
 
     def _is_record(self, message: Any) -> bool:
         error = message.error()
@@ -157,10 +181,18 @@ class Queue:
             raise_for(error, self._connection, topic=self._topic, group=self._name)
         return error is None
 
-    def _prepare(self, start: Start) -> None:
+    def _prepare(self, start: GroupStart) -> int:
+        """Set the group and the dead letters up; tells how large a dead letter may be."""
+        if start not in get_args(GroupStart):
+            raise BadQueue(f"a queue starts at the beginning or the end, not at {start!r}")
         topics = Topics(self._connection)
-        topics.partitions(self._topic)
-        topics.ensure(self.dead_topic, 1, {"retention.ms": "-1"})
+        largest = int(topics.describe(self._topic).config["max.message.bytes"]) + _ROOM_FOR_HEADERS
+        if self.dead_topic not in topics.names():
+            topics.ensure(self.dead_topic, 1, {"retention.ms": "-1", "max.message.bytes": str(largest)})
+        self._set_group(start)
+        return largest
+
+    def _set_group(self, start: GroupStart) -> None:
         wanted = {
             "share.auto.offset.reset": "earliest" if start == "beginning" else "latest",
             "share.isolation.level": "read_committed",

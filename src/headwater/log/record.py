@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
 Decode = Callable[[bytes], Any]
 
@@ -54,6 +55,11 @@ class Record(msgspec.Struct, gc=False, eq=False):  # a plain class takes twice a
     def appended_at(self) -> datetime:
         """The timestamp of the log: when the record was appended."""
         return datetime.fromtimestamp(self._message.timestamp()[1] / 1000, UTC)
+
+    @property
+    def is_append_time(self) -> bool:
+        """Whether `appended_at` is the broker's word; in other people's topics it may be the writer's."""
+        return bool(self._message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME)
 
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:

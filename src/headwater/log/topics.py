@@ -58,14 +58,18 @@ class Topics:
 
     def describe(self, name: str) -> TopicState:
         """A topic's partitions and settings; UnknownTopic if there is none."""
-        told = self._described(name)
+        told = self._described(name).partitions
         return TopicState(
             name=name, partitions=len(told), replicas=len(told[0].replicas), config=self._config(name)
         )
 
     def partitions(self, name: str) -> int:
         """How many partitions a topic has; UnknownTopic if there is none."""
-        return len(self._described(name))
+        return len(self._described(name).partitions)
+
+    def identity(self, name: str) -> str:
+        """What tells a topic from a later one of the same name; UnknownTopic if there is none."""
+        return str(self._described(name).topic_id)
 
     def create(self, topic: Topic) -> bool:
         """Make the topic; False when it stands already as the spec says, TopicExists when otherwise."""
@@ -109,10 +113,9 @@ class Topics:
             self._ask(self._connection.admin.delete_topics([name], operation_timeout=ANSWER_WITHIN))
         wait_until(lambda: not self._exists(name), timedelta(seconds=ANSWER_WITHIN))
 
-    def _described(self, name: str) -> list[Any]:
+    def _described(self, name: str) -> Any:
         with translated(self._connection, topic=name):
-            told = self._ask(self._connection.admin.describe_topics(TopicCollection([check_name(name)])))
-        return list(told.partitions)
+            return self._ask(self._connection.admin.describe_topics(TopicCollection([check_name(name)])))
 
     def _alter_config(self, name: str, config: Mapping[str, str]) -> None:
         entries = [

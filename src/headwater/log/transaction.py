@@ -1,8 +1,8 @@
 """Transactions of one producer: begun, committed or rolled back, and what a failure means.
 
-A commit that fails is settled into one of three ends, never left open: rolled back (nothing is
-visible), fenced (another writer owns the id), or unknown (the commit was sent, its answer did not
-come; a new writer with the same id settles it).
+A commit that fails is settled into one of three ends: rolled back (nothing is visible), fenced
+(another writer owns the id), or unknown (it was sent and its answer did not come). After the last
+two the writer is of no use any more; a new one with the same id settles what was left.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,10 @@ from confluent_kafka import KafkaError, KafkaException
 from headwater.clock import Deadline
 from headwater.errors import OutcomeUnknown, TransactionAborted, WriterFenced
 from headwater.log.connection import Connection, raise_for, translated
-from headwater.log.member import Member
+from headwater.log.member import STALE, Member, partitions_lost
 
 _FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001
+_ANEW = "open a new writer with the same transactional id: that settles it; then read what is there"
 
 
 class Transactions:
@@ -28,22 +29,31 @@ class Transactions:
         self._identifier = identifier
         self._connection = connection
         self._within = within
+        self._unsettled = ""
         self.is_open = False
         with translated(connection):
             producer.init_transactions(within.total_seconds())
 
     def begin(self) -> None:
         """Open a transaction."""
-        with self._translated():
+        if self._unsettled:
+            raise OutcomeUnknown(
+                "this writer's last transaction was never settled", detail=self._unsettled, hint=_ANEW
+            )
+        with self.translated():
             self._producer.begin_transaction()
         self.is_open = True
 
     def add_positions(self, member: Member) -> None:
         """Let the positions of a group's member become part of the transaction."""
-        with self._translated():
+        try:
             self._producer.send_offsets_to_transaction(
                 member.next_offsets(), member.metadata(), self._within.total_seconds()
             )
+        except KafkaException as error:
+            if error.args[0].code() in STALE:
+                raise partitions_lost(member.group, error.args[0].str()) from error
+            self.give_up(error)
 
     def commit(self) -> None:
         """Make it visible, or raise what became of it."""
@@ -61,13 +71,24 @@ class Transactions:
         try:
             self._producer.abort_transaction(self._within.total_seconds())
         except KafkaException as error:
+            self._unsettled = error.args[0].str()
             if _is_final(error.args[0]):
                 self.give_up(error)
 
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Errors in the block become ours, a fenced producer's first of all."""
+        try:
+            yield
+        except KafkaException as error:
+            self.give_up(error)
+
     def give_up(self, error: KafkaException) -> NoReturn:
-        """Raise what ended this producer."""
-        self.is_open = False
+        """Raise what a producer's error means; the transaction is over only when the producer is."""
         reason: KafkaError = error.args[0]
+        if _is_final(reason):
+            self.is_open = False
+            self._unsettled = reason.str()
         if reason.code() in _FENCED or "fenced" in reason.str().lower():
             raise WriterFenced(
                 f"another writer took over the transactional id {self._identifier!r}",
@@ -90,18 +111,10 @@ class Transactions:
             ) from error
         if deadline.passed or not reason.retriable():
             self.is_open = False
+            self._unsettled = reason.str()
             raise OutcomeUnknown(
-                "the commit was sent and its answer did not come",
-                detail=reason.str(),
-                hint="a new writer with the same transactional id settles it; then read what is there",
+                "the commit was sent and its answer did not come", detail=reason.str(), hint=_ANEW
             ) from error
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except KafkaException as error:
-            self.give_up(error)
 
 
 def _is_final(reason: KafkaError) -> bool:

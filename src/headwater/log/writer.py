@@ -6,26 +6,37 @@ acknowledged is raised as NotAcknowledged with the records themselves, so nothin
 
 A writer with a transactional id appends only inside `transaction()`: all of it becomes visible to
 committed readers, or none; a newer writer with the same id fences this one and settles what it
-left open.
+left open. A writer belongs to one thread.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from headwater.errors import KeyMissing, NotAcknowledged, NoTransaction, RecordTooLarge, Unacknowledged
-from headwater.log.channel import Channel, key_bytes
+from headwater.errors import (
+    Closed,
+    KeyMissing,
+    NotAcknowledged,
+    NoTransaction,
+    RecordTooLarge,
+    Unacknowledged,
+)
+from headwater.log.channel import BY_KEY, Channel, key_bytes, turns
 from headwater.log.connection import ANSWER_WITHIN, Connection, raise_for, translated
 from headwater.log.member import Member
 from headwater.log.registry import Schemas
 from headwater.log.topic import Topic
+from headwater.log.topics import Topics
 from headwater.log.transaction import Transactions
 from headwater.settings import Settings
 
 DELIVER_WITHIN = timedelta(seconds=60)
+LARGEST = 1_000_000
+"""Bytes of the largest record; a broker takes a little more unless told otherwise."""
+
 _SERVE_EVERY = 1_000
 Headers = Mapping[str, bytes]
 
@@ -38,18 +49,21 @@ class Writer:
         connection: Connection,
         settings: Settings,
         *,
-        transactional_id: str | None,
+        transactional_id: str | None = None,
         deliver_within: timedelta = DELIVER_WITHIN,
+        largest: int = LARGEST,
     ) -> None:
         self._connection = connection
         self._settings = settings
         self._schemas: Schemas | None = None
         self._within = deliver_within
         self._channels: dict[str, Channel] = {}
+        self._turns: dict[str, Callable[[], int]] = {}
         self._failed: list[Unacknowledged] = []
         self._appended = 0
+        self._is_closed = False
         with translated(connection):
-            self._producer = Producer(self._config(transactional_id))
+            self._producer = Producer(self._config(transactional_id, largest))
         self._transactions = (
             Transactions(self._producer, transactional_id, connection, deliver_within)
             if transactional_id is not None
@@ -58,24 +72,25 @@ class Writer:
 
     def append(self, topic: Topic, value: object, *, headers: Headers | None = None) -> None:
         """Append a row (a mapping or the topic's row). Sent soon; `flush` waits for it."""
-        channel = self._channel(topic)
+        channel = self._channels.get(topic.name)
+        if channel is None or not (channel.topic is topic or channel.topic == topic):
+            channel = self._open(topic)
         data = channel.encode(value)
-        self._send(topic.name, channel.route(value), data, channel.next_partition(), headers)
+        self._send(topic.name, channel.key_of(value), data, channel.next_partition(), headers)
 
     def delete(self, topic: Topic, key: object, *, headers: Headers | None = None) -> None:
         """Append a tombstone: the key has no value any more."""
         if topic.key is None:
             raise KeyMissing(f"topic {topic.name!r} has no key, so nothing in it can be deleted")
-        partition = self._channel(topic).next_partition()
-        self._send(topic.name, key_bytes(key, topic), None, partition, headers)
+        self._turn(topic.name)
+        self._send(topic.name, key_bytes(key, topic), None, BY_KEY, headers)
 
     def append_bytes(
         self, topic: str, value: bytes | None, *, key: bytes | None = None, headers: Headers | None = None
     ) -> None:
         """Append bytes as they are to a topic whose schema is not ours to know."""
-        channel = self._channels.get(topic) or self._open(topic, None)
-        partition = channel.next_in_turn() if key is None else channel.by_key
-        self._send(topic, key, value, partition, headers)
+        turn = self._turns.get(topic) or self._turn(topic)
+        self._send(topic, key, value, turn() if key is None else BY_KEY, headers)
 
     def flush(self) -> None:
         """Wait until all is acknowledged; NotAcknowledged tells what was not."""
@@ -90,36 +105,46 @@ class Writer:
             )
 
     @contextmanager
-    def transaction(self) -> Iterator[Self]:
-        """All appends of the block become visible together, or (on any error) none."""
+    def transaction(self, reads: Member | None = None) -> Iterator[Self]:
+        """All appends of the block become visible together, or (on any error) none.
+
+        With `reads`, what that member has handed out is committed in the same stroke, and on an
+        error it goes back: read, process and write, each record once.
+        """
         transactions = self._need_transactions()
         transactions.begin()
         try:
             yield self
+            if reads is not None:
+                transactions.add_positions(reads)
             transactions.commit()
         except BaseException:
             if transactions.is_open:
                 transactions.abort()
+            if reads is not None:
+                reads.rewind()
             raise
         finally:
             self._failed.clear()  # what was not acknowledged was rolled back with the rest
 
-    def commit_positions(self, member: Member) -> None:
-        """Inside a transaction: the group's positions become part of it (read, process, write once)."""
-        self._need_transactions().add_positions(member)
-
     def close(self) -> None:
         """Flush what is under way; an open transaction is left to be rolled back."""
+        self._is_closed = True
         if self._transactions is None:
             self.flush()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self.close()
+        except NotAcknowledged as lost:
+            if error is None:
+                raise
+            error.add_note(str(lost))  # the error of the block comes first
 
-    def _config(self, transactional_id: str | None) -> dict[str, Any]:
+    def _config(self, transactional_id: str | None, largest: int) -> dict[str, Any]:
         milliseconds = self._within // timedelta(milliseconds=1)
         config = self._connection.config(
             enable_idempotence=True,
@@ -129,6 +154,7 @@ class Writer:
             delivery_timeout_ms=milliseconds,
             queue_buffering_max_messages=200_000,
             delivery_report_only_error=True,
+            message_max_bytes=largest,
         )
         config["on_delivery"] = self._delivered
         if transactional_id is not None:
@@ -142,16 +168,16 @@ class Writer:
             )
         return self._transactions
 
-    def _channel(self, topic: Topic) -> Channel:
-        channel = self._channels.get(topic.name)
-        if channel is not None and (channel.topic is topic or channel.topic == topic):
-            return channel
-        return self._open(topic.name, topic)
-
-    def _open(self, name: str, topic: Topic | None) -> Channel:
-        channel = Channel.open(name, topic, self._connection, self._registry)
-        self._channels[name] = channel
+    def _open(self, topic: Topic) -> Channel:
+        channel = Channel(topic, self._registry, self._turn(topic.name))
+        self._channels[topic.name] = channel
         return channel
+
+    def _turn(self, topic: str) -> Callable[[], int]:
+        """The partitions of a topic in turn; UnknownTopic if there is none."""
+        if topic not in self._turns:
+            self._turns[topic] = turns(Topics(self._connection).partitions(topic))
+        return self._turns[topic]
 
     def _registry(self) -> Schemas:
         self._schemas = self._schemas or Schemas.open(self._settings)
@@ -160,18 +186,20 @@ class Writer:
     def _send(
         self, topic: str, key: bytes | None, value: bytes | None, partition: int, headers: Headers | None
     ) -> None:
-        if self._failed:
-            self._raise_failures()
+        if self._is_closed:
+            raise Closed("this writer is closed", hint="open a new one; nothing was appended")
         if self._transactions is not None and not self._transactions.is_open:
             raise NoTransaction(
                 "a transactional writer appends only inside a transaction",
                 hint="with writer.transaction(): …",
             )
+        while not self._taken(topic, key, value, partition, headers):
+            self._producer.poll(0.05)  # the buffer is full: wait for the broker, drop nothing
         self._appended += 1
         if self._appended % _SERVE_EVERY == 0:
             self._producer.poll(0)
-        while not self._taken(topic, key, value, partition, headers):
-            self._producer.poll(0.05)  # the buffer is full: wait for the broker, drop nothing
+        if self._failed:  # of earlier records: this one is on its way
+            self._raise_failures()
 
     def _taken(
         self, topic: str, key: bytes | None, value: bytes | None, partition: int, headers: Headers | None
