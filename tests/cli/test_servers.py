@@ -4,12 +4,10 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import CompletedProcess
-from typing import Any
 
 import psutil
 import pytest
-from tests.cli.command import run
+from tests.cli.command import as_json, assert_misused, assert_refused, run
 
 from headwater import Settings, embedded
 from headwater.embedded.ports import LOOPBACK, a_free_port
@@ -25,23 +23,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     if (tmp_path / ".headwater").is_dir():
         embedded.down(Settings(home=tmp_path / ".headwater"))
     assert started_for(tmp_path / ".headwater" / "kafka") == []
-
-
-def as_json(done: CompletedProcess[str]) -> Any:
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def assert_refused(done: CompletedProcess[str], code: str, *words: str) -> None:
-    """One message with its code and a hint on standard error, exit code 1, nothing else."""
-    assert done.returncode == 1, (done.stdout, done.stderr)
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("error: ") == 1
-    assert f"[{code}]" in done.stderr.splitlines()[0]
-    assert "Traceback" not in done.stderr
-    for word in words:
-        assert word in done.stderr
 
 
 def test_up_again_status_down_and_down_again(folder: Path) -> None:
@@ -75,6 +56,20 @@ def test_an_insisted_port_is_used(folder: Path) -> None:
     port = str(a_free_port())
     (started,) = as_json(run("up", "--json", folder=folder, env={"HEADWATER_KAFKA_PORT": port}))
     assert started["address"] == f"{LOOPBACK}:{port}"
+
+
+def test_a_new_port_for_a_running_server_is_not_taken_up_and_up_says_so(
+    system: Settings, tmp_path: Path
+) -> None:
+    env = {"HEADWATER_HOME": str(system.home), "HEADWATER_KAFKA_PORT": str(a_free_port())}
+    done = run("up", "--json", folder=tmp_path, env=env)
+    (kafka,) = as_json(done)
+    assert kafka["address"] == f"{LOOPBACK}:{system.kafka_port}"
+    port = env["HEADWATER_KAFKA_PORT"]
+    assert done.stderr == (
+        f"note: kafka runs already, on port {system.kafka_port}, not {port}: "
+        "`headwater down`, then `headwater up`, moves it\n"
+    )
 
 
 def test_an_insisted_port_that_is_taken_is_refused_and_its_holder_named(folder: Path) -> None:
@@ -147,10 +142,7 @@ def test_a_repository_that_cannot_be_reached_is_refused(folder: Path) -> None:
 
 
 def test_a_call_that_cannot_be_understood_ends_with_2(folder: Path) -> None:
-    done = run("up", "--with", "zookeeper", folder=folder)
-    assert done.returncode == 2
-    assert "zookeeper" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert_misused(run("up", "--with", "zookeeper", folder=folder), "zookeeper")
 
 
 def test_the_doctor_finds_this_machine_well(folder: Path) -> None:

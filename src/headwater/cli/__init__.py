@@ -16,10 +16,9 @@ from headwater.cli.output import ERRORS
 from headwater.errors import HeadwaterError
 
 app = typer.Typer(
-    help="Streaming in Python on Apache Spark: the log, and (soon) everything above it.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # no boxes: the same plain text on a terminal, in a pipe and in the reference
     pretty_exceptions_enable=False,
 )
 
@@ -30,8 +29,15 @@ def root(
 ) -> None:
     """Streaming in Python on Apache Spark that keeps every promise of the textbook.
 
-    Start a real Kafka on this machine with [bold]headwater up[/], or name one with HEADWATER_KAFKA=host:9092.
-    """
+    `headwater up` starts a real Kafka on this machine; HEADWATER_KAFKA=host:9092 names one that you
+    have. Each command tells more with --help.
+
+    \b
+        headwater up
+        headwater topics create clicks
+        echo '{"page": "/"}' | headwater produce clicks
+        headwater tail clicks
+    """  # noqa: D301 - \b keeps the lines of an example apart
     if version:
         typer.echo(__version__)
         raise typer.Exit
@@ -47,12 +53,24 @@ app.add_typer(schemas.app, name="schemas")
 def main() -> None:
     """Run the command; errors of ours end it with a message, not with a trace."""
     try:
-        app()
+        app(prog_name="headwater")
     except HeadwaterError as error:
-        ERRORS.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # `headwater tail | head` is no error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _fail(str(error))
+    except OSError as error:  # the disk under standard output is full, say
+        _silence()
+        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # `headwater tail | head` is no error
+            _silence()
+            sys.exit(0)
+        raise
+
+
+def _fail(why: str) -> None:
+    ERRORS.print(f"error: {why}", style="red", markup=False, highlight=False, soft_wrap=True)
+    sys.exit(1)
+
+
+def _silence() -> None:
+    """Let what is still in the buffer go nowhere, or Python would complain about it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -10,7 +10,11 @@ from headwater.settings import Settings
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Examine this machine: Python, Java, Spark, memory, disk, ports, the broker."""
+    """Examine this machine; tell what is missing and what mends it.
+
+    It looks at Python, Java, Spark, memory, disk, ports and the broker, and ends with 1 if something
+    is missing.
+    """
     findings = examine(Settings.load())
     rows: list[dict[str, Any]] = [
         {

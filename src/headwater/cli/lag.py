@@ -1,7 +1,8 @@
 """lag: how far readers are behind, whether it grows, and an exit code for alerts."""
 
-import json
+import sys
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -10,50 +11,59 @@ from rich.live import Live
 from rich.text import Text
 
 from headwater.cli import arguments
-from headwater.cli.output import ERRORS, AsJson, show, table
+from headwater.cli.output import ERRORS, AsJson, is_terminal, show, table
 from headwater.log.lag import PartitionLag, with_trend
 from headwater.log.log import Log
 
 ALERT = 3
+_EMPTY = "no group has read anything yet"
 
 
 def lag(
-    group: Annotated[list[str] | None, typer.Argument(help="Only these groups.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on until interrupted.")] = False,
+    group: Annotated[
+        list[str] | None, typer.Argument(metavar="GROUP", help="Only these groups, not all.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until interrupted (or an alert).")] = False,
     every: Annotated[
-        str, typer.Option(help="The time between two samples: the trend is measured over it.")
+        str, typer.Option(metavar="DURATION", help="The time over which the trend is measured.")
     ] = "1s",
     most: Annotated[
-        int | None, typer.Option("--max", help=f"Exit with {ALERT} when a lag is above this.")
+        int | None,
+        typer.Option("--max", min=0, metavar="N", help=f"Exit with {ALERT} if a lag is above this."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the lag of consumer groups: per partition, with its trend in records a second.
+    """Show how far consumer groups are behind, and whether that grows.
 
-    lag = end - committed, the figure that every Kafka tool shows. A partition that is read but has
-    no commit yet has no lag there ("-"); for --max it counts as wholly unread.
+    The lag of a partition is its end minus the group's committed offset, in records, as every Kafka
+    tool counts it. The trend is its change in records a second: +5.0/s falls further behind, -5.0/s
+    catches up. A partition that is read but has no commit yet has no lag ("-"); for --max it counts
+    as wholly unread.
 
-        headwater lag --max 10000 || page-somebody
+        headwater lag billing --max 10000 || page-somebody
     """
-    log, groups, seconds = Log.open(), group or [], arguments.duration(every).total_seconds()
+    seconds = arguments.duration(every).total_seconds()
+    log, groups = Log.open(), group or []
     if watch:
         _watch(log, groups, seconds, most, as_json=as_json)
     else:
         sample = _sampled(log, groups, log.lag(*groups), seconds)
-        show([_row(one) for one in sample], as_json=as_json, empty="no groups yet")
+        show([_row(one) for one in sample], as_json=as_json, empty=_EMPTY)
         _alert(sample, most)
 
 
 def _watch(log: Log, groups: list[str], seconds: float, most: int | None, *, as_json: bool) -> None:
+    """A table that changes in place on a terminal; one sample after the other in a pipe."""
     before = log.lag(*groups)
-    with Live(Text("measuring …"), auto_refresh=False, redirect_stdout=False) as live:
+    is_live = is_terminal(sys.stdout) and not as_json
+    with Live(Text("measuring …"), auto_refresh=False) if is_live else nullcontext() as live:
         while True:
             before = _sampled(log, groups, before, seconds)
             rows = [_row(one) for one in before]
-            if as_json:
-                typer.echo(json.dumps(rows))
+            if live is None:
+                show(rows, as_json=as_json, empty=_EMPTY)
             else:
-                live.update(table(rows) if rows else Text("no groups yet"), refresh=True)
+                live.update(table(rows) if rows else Text(_EMPTY), refresh=True)
             _alert(before, most)
 
 
@@ -67,11 +77,8 @@ def _sampled(log: Log, groups: list[str], before: list[PartitionLag], seconds: f
 def _alert(sample: list[PartitionLag], most: int | None) -> None:
     above = [one for one in sample if most is not None and one.behind > most]
     for one in above:
-        ERRORS.print(
-            f"alert: {one.group} is {one.behind:,} behind in {one.topic}[{one.partition}], above {most:,}",
-            style="red",
-            highlight=False,
-        )
+        text = f"alert: {one.group} is {one.behind:,} behind in {one.topic}[{one.partition}], above {most:,}"
+        ERRORS.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
     if above:
         raise typer.Exit(ALERT)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from headwater import embedded
-from headwater.cli.output import AsJson, progress_bar, say, show
+from headwater.cli.output import AsJson, counted, note, progress_bar, say, show
 from headwater.log.connection import Connection
 from headwater.log.topics import Topics
 from headwater.settings import Settings
@@ -18,26 +18,34 @@ class Extra(StrEnum):
     registry = "registry"
 
 
-With = Annotated[list[Extra] | None, typer.Option("--with", help="A further server; may be repeated.")]
+With = Annotated[
+    list[Extra] | None,
+    typer.Option("--with", metavar="SERVER", help="Another server beside Kafka: registry (of schemas)."),
+]
 
 
 def up(extra: With = None, as_json: AsJson = False) -> None:
-    """Start the servers that are not running yet; running ones are left alone.
+    """Start this folder's servers; running ones are left alone.
 
-    The first time, their files are fetched (46 MB for Kafka) into a cache that all projects share.
-    Data stays in .headwater/ between starts.
+    These are Kafka and those that --with names. The first time, their files are fetched (46 MB for
+    Kafka) into a cache that all projects share. Data stays in .headwater/ between starts.
     """
     settings = Settings.load()
     wanted = [one.value for one in extra or []]
     if settings.is_embedded:
         wanted.insert(0, "kafka")
     else:
-        topics = len(Topics(Connection(settings)).names())
-        typer.echo(
-            f"kafka at {settings.kafka} is not ours to start; it answers and has {topics} topics", err=True
-        )
+        topics = counted(len(Topics(Connection(settings)).names()), "topic")
+        note(f"kafka at {settings.kafka} is not ours to start; it answers and has {topics}")
     with progress_bar() as progress:
         started = embedded.up(settings, [embedded.SERVERS[name] for name in wanted], progress)
+    for one in started:
+        wanted_port = embedded.SERVERS[one.name].wanted_port(settings)
+        if wanted_port not in (None, one.port):
+            note(
+                f"note: {one.name} runs already, on port {one.port}, not {wanted_port}: "
+                "`headwater down`, then `headwater up`, moves it"
+            )
     rows = [{"server": one.name, "address": one.address, "pid": one.pid} for one in started]
     show(rows, as_json=as_json, empty="nothing to start")
 
@@ -50,7 +58,7 @@ def down(as_json: AsJson = False) -> None:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show this folder's servers: whether they run, where, and what memory they hold."""
+    """Show this folder's servers: their state, address and memory."""
     settings = Settings.load()
     rows: list[dict[str, object]] = [
         {
