@@ -51,6 +51,12 @@ def test_java_home_is_taken_from_its_usual_variable_unless_ours_says_otherwise(t
     assert load(tmp_path, JAVA_HOME="").java_home is None
 
 
+def test_java_home_of_headwater_toml_wins_over_the_usual_variable_and_ours_over_both(tmp_path: Path) -> None:
+    toml = 'java_home = "/toml"'
+    assert load(tmp_path, toml, JAVA_HOME="/java").java_home == Path("/toml")
+    assert load(tmp_path, toml, JAVA_HOME="/java", HEADWATER_JAVA_HOME="/ours").java_home == Path("/ours")
+
+
 def test_options_of_kafka_keep_kafkas_names_in_both_places(tmp_path: Path) -> None:
     toml = '[kafka_options]\n"sasl.mechanism" = "PLAIN"\n"security.protocol" = "SASL_SSL"\n"linger.ms" = 5'
     settings = load(tmp_path, toml, HEADWATER_KAFKA_SASL_MECHANISM="SCRAM-SHA-512")
@@ -71,6 +77,13 @@ def test_secrets_are_never_in_the_repr(tmp_path: Path) -> None:
     settings = load(
         tmp_path, HEADWATER_KAFKA_SASL_PASSWORD="s3cret", HEADWATER_REGISTRY_BASIC_AUTH_USER_INFO="a:s3cret"
     )
+    assert "s3cret" not in repr(settings)
+    assert "s3cret" not in str(settings)
+
+
+def test_a_password_in_the_registrys_address_is_never_in_the_repr(tmp_path: Path) -> None:
+    settings = load(tmp_path, HEADWATER_REGISTRY="https://me:s3cret@there:8081")
+    assert settings.registry == "https://me:s3cret@there:8081"
     assert "s3cret" not in repr(settings)
     assert "s3cret" not in str(settings)
 

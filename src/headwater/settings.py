@@ -3,8 +3,8 @@
 Every setting has one name in three spellings: the field (`kafka_port`), the variable
 (`HEADWATER_KAFKA_PORT`) and the key in headwater.toml (`kafka_port`). Options of Kafka's own
 clients keep Kafka's names: `HEADWATER_KAFKA_SASL_MECHANISM`, or `"sasl.mechanism"` under
-`[kafka_options]`; those of the schema registry likewise (`[registry_options]`). They may hold secrets
-and are never printed.
+`[kafka_options]`; those of the schema registry likewise (`[registry_options]`). They may hold secrets,
+as a registry's URL may, and are never printed. JAVA_HOME counts where no setting of ours names a Java.
 """
 
 import os
@@ -35,7 +35,7 @@ class Settings:
     kafka: str | None = None
     kafka_port: int | None = None
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    registry: str | None = None
+    registry: str | None = field(default=None, repr=False)  # a URL, with a password perhaps
     registry_port: int | None = None
     registry_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -47,6 +47,8 @@ class Settings:
         found = _from_toml(folder / "headwater.toml")
         for name, value in _from_environment(environ).items():
             found[name] = {**_checked(name, found.get(name, {})), **value} if name in _OPTIONS else value
+        if "java_home" not in found and environ.get("JAVA_HOME"):
+            found["java_home"] = environ["JAVA_HOME"]
         settings = cls(**{name: _checked(name, value) for name, value in found.items()})
         return replace(settings, home=folder / settings.home)
 
@@ -79,8 +81,6 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     for variable, value in environ.items():
         if variable.startswith(_PREFIX):
             _take(variable, value, found)
-    if "java_home" not in found and environ.get("JAVA_HOME"):
-        found["java_home"] = environ["JAVA_HOME"]
     return found
 
 

@@ -70,6 +70,19 @@ def test_a_bundle_in_the_cache_is_not_fetched_again(
     assert told == []
 
 
+def read_only(lock: Path) -> None:
+    """Nobody can write this lock, not even a user who may write everywhere."""
+    lock.unlink()
+    lock.mkdir()
+
+
+def test_a_whole_bundle_in_a_cache_that_cannot_be_written_to_is_used(repository: Repository) -> None:
+    settings = repository.settings()
+    folder = fetch("toy", settings, no_progress)
+    read_only(settings.cache / "toy.lock")
+    assert fetch("toy", settings, no_progress) == folder
+
+
 def test_progress_is_told_and_ends_at_the_total(repository: Repository) -> None:
     told: list[tuple[str, int, int]] = []
     fetch("toy", repository.settings(), lambda *said: told.append(said))
@@ -278,6 +291,25 @@ def test_an_archive_is_unpacked_once_and_never_half(tmp_path: Path) -> None:
     assert [one.name for one in unpacked(archive).iterdir()] == ["one.txt"]
     archive.write_bytes(b"")
     assert [one.name for one in unpacked(archive).iterdir()] == ["one.txt"]
+
+
+def test_an_archive_unpacked_in_a_cache_that_cannot_be_written_to_is_used(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    archive = Path(shutil.make_archive(str(tmp_path / "packed" / "toy"), "gztar", tmp_path / "source"))
+    folder = unpacked(archive)
+    read_only(archive.with_name("unpacked.lock"))
+    assert unpacked(archive) == folder
+
+
+def test_an_archive_that_cannot_be_unpacked_in_the_cache_is_a_setting_to_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(jars, "_unpack", refused)
+    with pytest.raises(SettingsError, match="HEADWATER_CACHE"):
+        unpacked(tmp_path / "toy.tar.gz")
 
 
 @pytest.mark.parametrize("bundle", ["kafka", "registry"])

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from headwater import Log, Settings, Topic, embedded
 from headwater.clock import wait_until
-from headwater.embedded.kafka import Kafka
+from headwater.embedded.kafka import Kafka, _cluster_id
 from headwater.embedded.ports import LOOPBACK
 from headwater.embedded.process import started_for
 from headwater.embedded.server import Place, Running, running
@@ -171,3 +171,10 @@ def test_a_storage_that_cannot_be_formatted_is_told(home: Settings, tmp_path: Pa
 
 def test_nothing_answers_on_a_port_without_a_broker() -> None:
     assert not Kafka().answers(1)
+
+
+def test_a_cluster_id_is_never_taken_for_an_option() -> None:
+    made = {_cluster_id() for _ in range(1000)}
+    assert len(made) == 1000
+    assert {len(one) for one in made} == {22}
+    assert not any(one.startswith("-") for one in made)

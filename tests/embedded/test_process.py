@@ -1,6 +1,9 @@
 """Processes: told from others with the same pid, found by their folder, ended for certain."""
 
 import os
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,10 +15,13 @@ import psutil
 import pytest
 
 from headwater.clock import wait_until
+from headwater.embedded.ports import LOOPBACK, a_free_port
 from headwater.embedded.process import Identity, end_strays, environment, spawn, started_for
+from headwater.errors import ServerFailed
 
 SOON = timedelta(seconds=20)
 WAITS = "import threading; print('here', flush=True); threading.Event().wait(120)"
+LISTENS = "import socket; listener = socket.create_server(('127.0.0.1', {port})); " + WAITS
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + WAITS
 
 
@@ -73,6 +79,78 @@ def test_a_process_of_another_creation_is_never_stopped(folder: Path) -> None:
     assert alive.is_alive
 
 
+@pytest.mark.parametrize("gone", [psutil.NoSuchProcess, psutil.ZombieProcess])
+def test_a_process_that_ends_while_it_is_stopped_is_stopped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, gone: type[psutil.NoSuchProcess]
+) -> None:
+    def ends(process: psutil.Process) -> None:
+        os.kill(process.pid, signal.SIGKILL)
+        raise gone(process.pid)
+
+    monkeypatch.setattr(psutil.Process, "terminate", ends)
+    alive = started(folder)
+    alive.stop(SOON)
+    assert not alive.is_alive
+
+
+@pytest.mark.parametrize("signal_name", ["terminate", "kill"])
+def test_a_process_that_is_not_ours_to_end_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, signal_name: str
+) -> None:
+    def denied(process: psutil.Process) -> None:
+        raise psutil.AccessDenied(process.pid)
+
+    deaf = started(folder, DEAF)
+    with monkeypatch.context() as patched:
+        patched.setattr(psutil.Process, signal_name, denied)
+        with pytest.raises(ServerFailed) as raised:
+            deaf.stop(timedelta(milliseconds=100))
+    assert raised.value.message == f"process {deaf.pid} is not ours to end"
+    assert raised.value.hint == "end it as the user who started it"
+
+
+def test_the_memory_of_a_process_that_ends_meanwhile_is_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(process: psutil.Process) -> None:
+        raise psutil.NoSuchProcess(process.pid)
+
+    monkeypatch.setattr(psutil.Process, "memory_info", gone)
+    assert started(folder).resident_bytes == 0
+
+
+def test_a_process_listens_on_its_own_port_and_on_no_other(folder: Path) -> None:
+    port = a_free_port()
+    alive = started(folder, LISTENS.format(port=port))
+    assert alive.listens_on(port)
+    with socket.create_server((LOOPBACK, 0)) as rival:
+        assert not alive.listens_on(rival.getsockname()[1])
+    alive.stop(SOON)
+    assert not alive.listens_on(port)
+
+
+def test_a_connection_to_a_port_is_not_listening_on_it(folder: Path) -> None:
+    with socket.create_server((LOOPBACK, 0)) as rival:
+        port = rival.getsockname()[1]
+        connects = f"import socket; connection = socket.create_connection(('{LOOPBACK}', {port})); "
+        assert not started(folder, connects + WAITS).listens_on(port)
+
+
+def test_a_port_that_a_child_listens_on_counts_for_its_parent(folder: Path) -> None:
+    port = a_free_port()
+    script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {LISTENS.format(port=port)!r}])"
+    assert started(folder, script).listens_on(port)
+
+
+def test_a_process_works_in_the_folder_that_it_was_started_for_while_it_lives(folder: Path) -> None:
+    alive = started(folder)
+    assert alive.works_in(folder)
+    assert not alive.works_in(folder / "copy")
+    assert not Identity.of(os.getpid()).works_in(folder)
+    alive.stop(SOON)
+    assert not alive.works_in(folder)
+
+
 def test_a_started_process_has_a_session_of_its_own(folder: Path) -> None:
     alive = started(folder)
     assert os.getsid(alive.pid) == alive.pid
@@ -100,6 +178,54 @@ def test_strays_are_ended_and_counted(folder: Path) -> None:
     assert end_strays(folder, SOON)
     assert not alive.is_alive
     assert not end_strays(folder, SOON)
+
+
+def test_a_process_that_only_inherited_the_mark_is_left_alone(folder: Path, tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    server.mkdir()
+    other = spawn([sys.executable, "-c", WAITS], log=folder / "log", cwd=folder, env=environment(server))
+    try:
+        assert started_for(server) == []
+        assert not end_strays(server, SOON)
+        assert other.is_alive
+    finally:
+        other.stop(SOON)
+
+
+def test_a_stray_is_known_by_its_command_where_its_working_directory_is_another(tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    server.mkdir()
+    command = [sys.executable, "-c", WAITS, f"-Dlog={server}/log"]
+    stray = spawn(command, log=tmp_path / "log", cwd=tmp_path, env=environment(server))
+    assert end_strays(server, SOON)
+    assert not stray.is_alive
+
+
+def test_a_stray_whose_folder_was_moved_is_found_in_the_new_one(tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    server.mkdir()
+    stray = started(server)
+    moved = server.rename(tmp_path / "moved")
+    assert not stray.works_in(moved)
+    assert end_strays(moved, SOON)
+    assert not stray.is_alive
+
+
+def test_a_stray_whose_folder_was_removed_is_found(tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    server.mkdir()
+    stray = started(server)
+    shutil.rmtree(server)
+    assert end_strays(server, SOON)
+    assert not stray.is_alive
+
+
+def test_settings_and_their_secrets_are_not_handed_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_KAFKA_SASL_PASSWORD", "s3cret")
+    monkeypatch.setenv("HEADWATER_REGISTRY", "https://me:s3cret@there")
+    made = psutil.Process(started(folder).pid).environ()
+    assert [name for name in made if name.startswith("HEADWATER_")] == []
+    assert "s3cret" not in str(made)
 
 
 def test_variables_that_would_change_a_server_are_not_handed_on(

@@ -16,46 +16,17 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from tests.embedded.toy import ENDS, NEVER_ANSWERS, Toy
+from tests.embedded.toy import ENDS, NEVER_ANSWERS, Toy, begin, processes, write_record
 
 from headwater.clock import wait_until
 from headwater.embedded import server as module
 from headwater.embedded.ports import LOOPBACK, a_free_port
-from headwater.embedded.process import Identity, spawn, started_for
-from headwater.embedded.server import Place, Running, recorded, running, start, stop
+from headwater.embedded.process import Identity, spawn
+from headwater.embedded.server import Place, recorded, running, stop
 from headwater.errors import DiskFull, JavaMissing, PortTaken, ServerFailed
 from headwater.settings import Settings
 
 SOON = timedelta(seconds=20)
-
-
-@pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
-    """A home in which toys can be started; none is left running."""
-    monkeypatch.setattr(module, "fetch", lambda *_: tmp_path)
-    made = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
-    yield made
-    stop("toy", made)
-    assert started_for(made.home / "toy") == []
-
-
-@pytest.fixture
-def toy() -> Toy:
-    return Toy(usual_port=a_free_port())
-
-
-def begin(toy: Toy, settings: Settings) -> Running:
-    return start(toy, settings, lambda *_: None)
-
-
-def write_record(settings: Settings, text: str) -> None:
-    file = settings.home / "toy" / "server.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-
-
-def processes(settings: Settings) -> list[int]:
-    return [one.pid for one in started_for(settings.home / "toy")]
 
 
 @contextmanager
@@ -220,51 +191,6 @@ def test_a_server_that_failed_can_be_started_once_it_is_mended(toy: Toy, setting
     assert toy.answers(begin(toy, settings).port)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Raced(Toy):
-    """Somebody takes the port between our look and the server's, this many times."""
-
-    times: int
-    held: list[socket.socket] = dataclasses.field(default_factory=list)
-
-    def prepare(self, place: Place) -> list[str | Path]:
-        if len(self.held) < self.times:
-            listener = socket.socket()
-            listener.bind((LOOPBACK, place.ports["main"]))
-            listener.listen()
-            self.held.append(listener)
-        return list(super().prepare(place))
-
-    def answers(self, port: int) -> bool:
-        return port not in {one.getsockname()[1] for one in self.held} and super().answers(port)
-
-    def let_go(self) -> None:
-        for one in self.held:
-            one.close()
-
-
-@contextmanager
-def raced(times: int) -> Iterator[Raced]:
-    made = Raced(usual_port=a_free_port(), times=times)
-    try:
-        yield made
-    finally:
-        made.let_go()
-
-
-def test_a_port_lost_in_a_race_is_tried_again_with_another(settings: Settings) -> None:
-    with raced(times=2) as toy:
-        started = begin(toy, settings)
-        assert toy.answers(started.port)
-        assert processes(settings) == [started.pid]
-
-
-def test_a_race_that_is_lost_every_time_ends_with_the_servers_own_words(settings: Settings) -> None:
-    with raced(times=3) as toy, pytest.raises(ServerFailed, match="Address already in use"):
-        begin(toy, settings)
-    assert processes(settings) == []
-
-
 def test_a_full_disk_is_told_before_the_server_is_started(
     toy: Toy, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,3 +271,46 @@ def test_a_server_of_another_home_is_left_alone(toy: Toy, settings: Settings, or
     begin(toy, other)
     stop("toy", other)
     assert orphan.is_alive
+
+
+def test_a_copied_home_does_not_take_the_firsts_server_for_its_own(toy: Toy, settings: Settings) -> None:
+    first = begin(toy, settings)
+    copy = dataclasses.replace(settings, home=settings.home.parent / "copy")
+    shutil.copytree(settings.home, copy.home)
+    assert recorded("toy", copy) == first
+    assert running("toy", copy) is None
+    assert not stop("toy", copy)
+    assert running("toy", settings) == first
+    second = begin(toy, copy)
+    assert second.port != first.port
+    assert stop("toy", copy)
+    assert running("toy", settings) == first
+
+
+def test_a_server_whose_home_was_moved_is_ended_and_not_doubled(toy: Toy, settings: Settings) -> None:
+    first = begin(toy, settings)
+    moved = dataclasses.replace(settings, home=settings.home.rename(settings.home.parent / "moved"))
+    second = begin(toy, moved)
+    assert not first.identity.is_alive
+    assert processes(moved) == [second.pid]
+    assert stop("toy", moved)
+
+
+def test_a_java_home_from_the_current_folder_is_meant_from_there(
+    toy: Toy, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "jdk" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    places: list[Place] = []
+
+    def prepare(_: Toy, place: Place) -> list[str]:
+        places.append(place)
+        return ["true"]
+
+    monkeypatch.setattr(Toy, "prepare", prepare)
+    with pytest.raises(ServerFailed):
+        begin(toy, dataclasses.replace(settings, java_home=Path("jdk")))
+    assert places[0].java == program

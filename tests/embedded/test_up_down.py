@@ -4,21 +4,28 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
 import psutil
 import pytest
 from tests.cli.command import begin
+from tests.embedded.toy import NEVER_ANSWERS
 
 from headwater import Settings, embedded
 from headwater.clock import wait_until
-from headwater.embedded.ports import a_free_port
-from headwater.embedded.process import started_for
-from headwater.embedded.server import Running, running
+from headwater.embedded.kafka import Kafka
+from headwater.embedded.ports import LOOPBACK, a_free_port
+from headwater.embedded.process import environment, spawn, started_for
+from headwater.embedded.registry import Registry
+from headwater.embedded.server import Running, recorded, running
 from headwater.errors import DiskFull, HomeBusy, SettingsError
 
 SOON = timedelta(seconds=30)
@@ -62,6 +69,24 @@ def test_two_ups_at_once_end_with_the_same_single_broker(home: Settings, tmp_pat
 
 
 @pytest.mark.system
+@pytest.mark.parametrize("kind", [Kafka, Registry])
+def test_two_homes_that_choose_the_same_port_at_once_get_a_server_each(
+    tmp_path: Path, kind: type[Kafka] | type[Registry]
+) -> None:
+    server = kind(usual_port=a_free_port())
+    homes = [Settings(home=tmp_path / "one"), Settings(home=tmp_path / "two")]
+    try:
+        with ThreadPoolExecutor() as threads:
+            (one,), (two,) = threads.map(lambda each: embedded.up(each, [server], no_progress), homes)
+        assert one.port != two.port
+        assert one.identity.listens_on(one.port)
+        assert two.identity.listens_on(two.port)
+    finally:
+        for each in homes:
+            embedded.down(each)
+
+
+@pytest.mark.system
 def test_a_home_goes_through_never_started_running_and_stopped(home: Settings) -> None:
     assert states(home)["kafka"] == "never started"
     assert embedded.kafka_address(home) is None
@@ -74,6 +99,7 @@ def test_a_home_goes_through_never_started_running_and_stopped(home: Settings) -
     assert embedded.down(home) == []
     shown = next(one for one in embedded.status(home) if one.name == "kafka")
     assert (shown.state, shown.address, shown.pid) == ("stopped", started.address, None)
+    assert embedded.kafka_address(home) is None
 
 
 @pytest.mark.system
@@ -132,6 +158,47 @@ def test_an_up_killed_with_9_while_the_broker_starts_is_taken_over_by_the_next(
         starting.kill()
     (started,) = embedded.up(home, [KAFKA], no_progress)
     assert started.pid == broker
+
+
+@contextmanager
+def recorded_at(port: int, name: str, settings: Settings) -> Iterator[Running]:
+    """A living server of this home that does not listen, written down with a port."""
+    folder = settings.home / name
+    folder.mkdir(parents=True)
+    program = [sys.executable, "-c", NEVER_ANSWERS]
+    alive = spawn(program, log=folder / "server.log", cwd=folder, env=environment(folder))
+    record = Running(name=name, port=port, **asdict(alive), started_at="2026-01-01T00:00:00+00:00")
+    (folder / "server.json").write_text(json.dumps(asdict(record)))
+    try:
+        yield record
+    finally:
+        alive.stop(SOON)
+
+
+@pytest.mark.parametrize("name", ["kafka", "registry"])
+def test_the_port_of_a_server_that_is_not_ours_is_never_an_address_nor_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    settings = Settings(home=tmp_path / "home")
+    address = {"kafka": embedded.kafka_address, "registry": embedded.registry_url}[name]
+    monkeypatch.setattr(type(embedded.SERVERS[name]), "answers", lambda *_: True)
+    with socket.create_server((LOOPBACK, 0)) as stranger:
+        with recorded_at(stranger.getsockname()[1], name, settings) as record:
+            assert states(settings)[name] == "not answering"
+            assert address(settings) is None
+        assert running(name, settings) is None
+        assert recorded(name, settings) == record
+        assert states(settings)[name] == "stopped"
+        assert address(settings) is None
+
+
+def test_a_new_home_is_for_its_user_only_and_one_that_exists_stays_as_it_is(tmp_path: Path) -> None:
+    made = tmp_path / "new" / ".headwater"
+    embedded.up(Settings(home=made), [], no_progress)
+    assert made.stat().st_mode & 0o777 == 0o700
+    made.chmod(0o750)
+    embedded.up(Settings(home=made), [], no_progress)
+    assert made.stat().st_mode & 0o777 == 0o750
 
 
 def test_down_in_a_folder_without_a_home_makes_none(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.embedded.ports import LOOPBACK
-from headwater.embedded.server import Place
+from headwater.embedded.process import started_for
+from headwater.embedded.server import Place, Running, start
 from headwater.settings import Settings
 
 SERVES = """
@@ -57,3 +58,17 @@ class Toy:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
+
+
+def begin(toy: Toy, settings: Settings) -> Running:
+    return start(toy, settings, lambda *_: None)
+
+
+def write_record(settings: Settings, text: str) -> None:
+    file = settings.home / "toy" / "server.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def processes(settings: Settings) -> list[int]:
+    return [one.pid for one in started_for(settings.home / "toy")]

@@ -15,7 +15,7 @@ from headwater.embedded.disk import writing
 from headwater.embedded.jars import Progress
 from headwater.embedded.kafka import Kafka
 from headwater.embedded.registry import PATH, Registry
-from headwater.embedded.server import Running, Server, recorded, running, start, stop
+from headwater.embedded.server import Running, Server, recorded, running, serves, start, stop
 from headwater.errors import HomeBusy
 from headwater.settings import Settings
 
@@ -62,7 +62,7 @@ def kafka_address(settings: Settings) -> str | None:
     """The address of the log: the setting's, or that of this home's broker."""
     if settings.kafka is not None:
         return settings.kafka
-    found = recorded("kafka", settings)
+    found = _at_its_port("kafka", settings)
     return found.address if found else None
 
 
@@ -70,8 +70,14 @@ def registry_url(settings: Settings) -> str | None:
     """The address of the schema registry: the setting's, or that of this home's."""
     if settings.registry is not None:
         return settings.registry
-    found = recorded("registry", settings)
+    found = _at_its_port("registry", settings)
     return f"http://{found.address}{PATH}" if found else None
+
+
+def _at_its_port(name: str, settings: Settings) -> Running | None:
+    """The running server, once it listens: before, and after, its port may be anybody's."""
+    found = running(name, settings)
+    return found if found and found.identity.listens_on(found.port) else None
 
 
 def _state(name: str, settings: Settings) -> State:
@@ -80,10 +86,9 @@ def _state(name: str, settings: Settings) -> State:
         return State(name=name, state="never started", address="", pid=None, resident_bytes=0)
     if running(name, settings) is None:
         return State(name=name, state="stopped", address=found.address, pid=None, resident_bytes=0)
-    answers = SERVERS[name].answers(found.port)
     return State(
         name=name,
-        state="running" if answers else "not answering",
+        state="running" if serves(SERVERS[name], found) else "not answering",
         address=found.address,
         pid=found.pid,
         resident_bytes=found.identity.resident_bytes,
@@ -92,7 +97,7 @@ def _state(name: str, settings: Settings) -> State:
 
 @contextmanager
 def _home_held(settings: Settings) -> Iterator[None]:
-    settings.home.mkdir(parents=True, exist_ok=True)
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # data and logs are nobody else's
     with (settings.home / "lock").open("w") as handle:
         if not clock.wait_until(lambda: _locked(handle.fileno()), WAIT_FOR_OTHERS):
             raise HomeBusy(

@@ -80,17 +80,22 @@ def fetch(bundle: str, settings: Settings, progress: Progress) -> Path:
     """The folder of a bundle's verified files; fetched first if it is not whole in the cache."""
     files = locked(bundle)
     folder = settings.cache / f"{bundle}-{_fingerprint(files)}"
-    with writing(settings.cache, _VARIABLE), _held(settings.cache / f"{bundle}.lock"):
-        if not folder.exists() or _wrong(files, folder):
-            shutil.rmtree(folder, ignore_errors=True)
-            _download(bundle, files, folder, settings, progress)
+    with writing(settings.cache, _VARIABLE):
+        if not _wrong(files, folder):  # looked at before the lock, which a read-only cache does not give
+            return folder
+        with _held(settings.cache / f"{bundle}.lock"):
+            if _wrong(files, folder):
+                shutil.rmtree(folder, ignore_errors=True)
+                _download(bundle, files, folder, settings, progress)
     return folder
 
 
 def unpacked(archive: Path) -> Path:
     """The folder of an archive's contents, beside it; unpacked by one rename."""
     folder = archive.with_name("unpacked")
-    with _held(archive.with_name("unpacked.lock")):
+    if folder.exists():
+        return folder
+    with writing(archive.parent, _VARIABLE), _held(archive.with_name("unpacked.lock")):
         if not folder.exists():
             _unpack(archive, folder)
     return folder
@@ -121,7 +126,7 @@ def ivy_command(settings: Settings, *arguments: str | Path) -> list[str | Path]:
 def _download(
     bundle: str, files: tuple[LockedFile, ...], folder: Path, settings: Settings, progress: Progress
 ) -> None:
-    partial = settings.cache / f"{bundle}.partial"
+    partial = (settings.cache / f"{bundle}.partial").resolve()
     end_strays(partial, timedelta(0))  # an Ivy whose starter was killed
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

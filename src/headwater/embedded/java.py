@@ -13,7 +13,7 @@ _HINT = f"install Java {OLDEST} or newer (Debian: apt install openjdk-17-jre-hea
 
 
 def java(settings: Settings) -> Path:
-    """The Java to use: JAVA_HOME's, or the one on the PATH; at least Java 17."""
+    """The Java to use: that of the settings, or the one on the PATH; at least Java 17."""
     found = find_java(settings)
     version = java_version(found)
     if version < OLDEST:
@@ -32,7 +32,7 @@ def java_version(program: Path) -> int:
 
 
 def find_java(settings: Settings) -> Path:
-    """The Java program of JAVA_HOME or of the PATH, whatever its age."""
+    """The Java program of the settings or of the PATH, whatever its age."""
     if settings.java_home is not None:
         return settings.java_home / "bin" / "java"
     on_path = shutil.which("java")

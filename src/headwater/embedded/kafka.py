@@ -102,9 +102,13 @@ class Kafka:
 _FRESH = {"socket.connection.setup.timeout.ms": 1000, "reconnect.backoff.max.ms": 100}
 
 
+def _cluster_id() -> str:
+    """A random id as Kafka writes them; one that began with "-" would be taken for an option."""
+    return "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
+
+
 def _format(place: Place, config: Path) -> None:
-    identifier = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = _java(place, "kafka.tools.StorageTool", "format", "-t", identifier, "-c", str(config))
+    command = _java(place, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(config))
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=place.environment)
     if done.returncode:
         raise ServerFailed(

@@ -4,12 +4,14 @@ A pid alone is not an identity, because the system gives it out again: what we w
 pid with the moment the process was created, and only a process that matches both is ours.
 
 Whoever starts a server can be killed before it has written anything down. So each process carries
-the folder that it works in in its environment, and one that nobody knows of is found by that.
+a mark, the folder that it works in, in its environment, and one that nobody knows of is found by that.
+The mark also tells whose a process is that is written down: a copied folder brings the pid along, but
+the process goes on working in the first one.
 """
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +19,11 @@ from pathlib import Path
 import psutil
 
 from headwater.clock import wait_until
+from headwater.errors import ServerFailed
+
+_MARK = "SERVER_OF_FOLDER"
+_FOREIGN = ("KAFKA_", "LOG4J_", "HEADWATER_")
+_KILLED_WITHIN = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,17 +47,36 @@ class Identity:
     def resident_bytes(self) -> int:
         """The memory that it holds; 0 when it has ended."""
         process = self._process()
-        return process.memory_info().rss if process else 0
+        try:
+            return process.memory_info().rss if process else 0
+        except psutil.Error:
+            return 0
+
+    def works_in(self, folder: Path) -> bool:
+        """Whether it is alive and was started to work in `folder`."""
+        process = self._process()
+        return process is not None and _mark(process) == str(folder.resolve())
+
+    def listens_on(self, port: int) -> bool:
+        """Whether it is this process that listens there, or one that it started (java may be a script)."""
+        process = self._process()
+        try:
+            return process is not None and (
+                _listens(process, port)
+                or any(_listens(one, port) for one in process.children(recursive=True))
+            )
+        except psutil.Error:  # gone meanwhile
+            return False
 
     def stop(self, within: timedelta) -> None:
         """Ask it to end, and end it when it does not."""
-        process = self._process()
-        if process is None:
-            return
-        process.terminate()
-        if not wait_until(lambda: not self.is_alive, within):
-            process.kill()
-            wait_until(lambda: not self.is_alive, timedelta(seconds=10))
+        for end, patience in ((psutil.Process.terminate, within), (psutil.Process.kill, _KILLED_WITHIN)):
+            process = self._process()
+            if process is None:
+                return
+            _tell(process, end)
+            if wait_until(lambda: not self.is_alive, patience):
+                return
 
     def _process(self) -> psutil.Process | None:
         try:
@@ -61,19 +87,16 @@ class Identity:
             return None
 
 
-_MARK = "SERVER_OF_FOLDER"
-
-
 def environment(folder: Path) -> dict[str, str]:
-    """Ours for a process that works in `folder`: marked, and without what would change a server."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "LOG4J_"))}
+    """Ours for a process that works in `folder`: marked, without secrets and what would change a server."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     return kept | {_MARK: str(folder.resolve())}
 
 
 def started_for(folder: Path) -> list[Identity]:
     """Every living process that was started to work in `folder`, whoever knows of it."""
     wanted = str(folder.resolve())
-    return [found for one in psutil.process_iter() if (found := _marked(one, wanted))]
+    return [found for one in psutil.process_iter() if (found := _at_work(one, wanted))]
 
 
 def end_strays(folder: Path, within: timedelta) -> bool:
@@ -84,11 +107,43 @@ def end_strays(folder: Path, within: timedelta) -> bool:
     return bool(strays)
 
 
-def _marked(process: psutil.Process, mark: str) -> Identity | None:
+def _at_work(process: psutil.Process, folder: str) -> Identity | None:
+    """The process if it works in this folder: marked, which may be inherited, and really at it.
+
+    One whose folder was moved is in the folder and bears the mark of the old one.
+    """
+    mark = _mark(process)
     try:
-        return Identity.of(process.pid) if process.environ().get(_MARK) == mark else None
-    except (psutil.Error, OSError):  # another user's, or gone
+        here = mark and process.cwd() == folder
+        named = mark == folder and any(folder in one for one in process.cmdline())
+        return Identity.of(process.pid) if here or named else None
+    except (psutil.Error, OSError):
         return None
+
+
+def _mark(process: psutil.Process) -> str:
+    try:
+        return process.environ().get(_MARK, "")
+    except (psutil.Error, OSError):  # another user's, or gone
+        return ""
+
+
+def _listens(process: psutil.Process, port: int) -> bool:
+    return any(
+        one.status == psutil.CONN_LISTEN and one.laddr.port == port
+        for one in process.net_connections(kind="tcp")
+    )
+
+
+def _tell(process: psutil.Process, end: Callable[[psutil.Process], None]) -> None:
+    try:
+        end(process)
+    except psutil.NoSuchProcess:
+        pass
+    except psutil.AccessDenied as error:
+        raise ServerFailed(
+            f"process {process.pid} is not ours to end", hint="end it as the user who started it"
+        ) from error
 
 
 def spawn(command: Sequence[str | Path], *, log: Path, cwd: Path, env: Mapping[str, str]) -> Identity:

@@ -6,8 +6,9 @@ same for every server, stands here: a folder `<home>/<name>/` with `server.json`
 which ports), `server.log` (what it said) and `data/`.
 
 The laws: starting what runs changes nothing; whatever server.json says, only a process that is
-really alive and really ours counts; a start that fails leaves no process behind, and one that was
-killed on its way leaves none that the next start or stop does not end.
+really alive and really ours counts, and an answer only if that process gave it; a start that fails
+leaves no process behind, and one that was killed on its way leaves none that the next start or stop
+does not end.
 """
 
 import json
@@ -32,7 +33,7 @@ from headwater.settings import Settings
 START_WITHIN = timedelta(seconds=60)
 STOP_WITHIN = timedelta(seconds=20)
 ROOM_NEEDED = 512 * 1024 * 1024
-_BIND_FAILED = ("Address already in use", "already in use", "BindException")
+_BIND_FAILED = ("already in use", "BindException", "seems to be in use")  # Kafka, Java, Quarkus
 _ATTEMPTS = 3
 
 
@@ -117,9 +118,14 @@ def recorded(name: str, settings: Settings) -> Running | None:
 
 
 def running(name: str, settings: Settings) -> Running | None:
-    """The server if it is alive."""
+    """The server if it is alive and this home's; a copied server.json tells of another home's."""
     found = recorded(name, settings)
-    return found if found and found.identity.is_alive else None
+    return found if found and found.identity.works_in(settings.home / name) else None
+
+
+def serves(server: Server, found: Running) -> bool:
+    """Whether it answers, and not a stranger who has its port."""
+    return found.identity.listens_on(found.port) and server.answers(found.port)
 
 
 def start(server: Server, settings: Settings, progress: Progress) -> Running:
@@ -135,11 +141,11 @@ def start(server: Server, settings: Settings, progress: Progress) -> Running:
     end_strays(folder, STOP_WITHIN)
     for attempt in range(1, _ATTEMPTS + 1):
         ports = {"main": _choose_port(server, settings)} | {one: a_free_port() for one in server.other_ports}
-        place = Place(folder=folder.absolute(), bundle=bundle.absolute(), java=program, ports=ports)
+        place = Place(folder=folder.resolve(), bundle=bundle.absolute(), java=program.absolute(), ports=ports)
         try:
             return _launch(server, place, settings)
-        except ServerFailed as error:  # a port can be taken between our look and the server's
-            if attempt == _ATTEMPTS or not any(sign in error.detail for sign in _BIND_FAILED):
+        except ServerFailed:  # a port can be taken between our look and the server's
+            if attempt == _ATTEMPTS or not _lost_a_port(folder / "server.log"):
                 raise
     raise AssertionError("unreachable")
 
@@ -155,8 +161,8 @@ def stop(name: str, settings: Settings) -> bool:
 
 def _launch(server: Server, place: Place, settings: Settings) -> Running:
     log = place.folder / "server.log"
-    command = server.prepare(place)
     log.unlink(missing_ok=True)
+    command = server.prepare(place)
     identity = spawn(command, log=log, cwd=place.folder, env=place.environment)
     started = Running(
         name=server.name,
@@ -189,7 +195,7 @@ def _wait_for(server: Server, started: Running, settings: Settings) -> None:
     alive = started.identity
 
     def settled() -> bool:
-        return not alive.is_alive or server.answers(started.port)
+        return not alive.is_alive or serves(server, started)
 
     in_time = clock.wait_until(settled, START_WITHIN)
     if in_time and alive.is_alive:
@@ -200,8 +206,16 @@ def _wait_for(server: Server, started: Running, settings: Settings) -> None:
     raise ServerFailed(f"{server.name} {what}", detail=_reason(log), hint=f"its whole log: {log}")
 
 
+def _lost_a_port(log: Path) -> bool:
+    return any(sign in line for line in _lines(log) for sign in _BIND_FAILED)
+
+
+def _lines(log: Path) -> list[str]:
+    return log.read_text(errors="replace").splitlines() if log.exists() else []
+
+
 def _reason(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    lines = _lines(log)
     telling = [line for line in lines if "ERROR" in line or "FATAL" in line or "Exception" in line]
     return "\n".join(line[:200] for line in (telling or lines)[-5:])
 
