@@ -57,6 +57,8 @@ class Transactions:
 
     def commit(self) -> None:
         """Make it visible, or raise what became of it."""
+        if self._producer.flush(self._within.total_seconds()):  # the commit itself was not sent yet
+            self._roll_back("records were not acknowledged in time")
         deadline = Deadline(self._within)
         while self.is_open:
             try:
@@ -74,6 +76,14 @@ class Transactions:
             self._unsettled = error.args[0].str()
             if _is_final(error.args[0]):
                 self.give_up(error)
+
+    def _roll_back(self, why: str) -> NoReturn:
+        self.abort()
+        raise TransactionAborted(
+            "the transaction was rolled back: nothing of it is visible",
+            detail=why,
+            hint="begin it again: none of its records was written",
+        )
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -103,12 +113,7 @@ class Transactions:
         if _is_final(reason):
             self.give_up(error)
         if reason.txn_requires_abort():
-            self.abort()
-            raise TransactionAborted(
-                "the transaction was rolled back: nothing of it is visible",
-                detail=reason.str(),
-                hint="begin it again: none of its records was written",
-            ) from error
+            self._roll_back(reason.str())
         if deadline.passed or not reason.retriable():
             self.is_open = False
             self._unsettled = reason.str()
