@@ -57,7 +57,7 @@ class Reader:
         self._assign(self._starts)
 
     def __iter__(self) -> Iterator[Record]:
-        """Every record in turn. One loop on purpose: a call a record would cost a fifth of the rate."""
+        """Every record in turn. One loop on purpose: calls between records cost rate."""
         decode, moved = self._decode, self._moved
         while True:
             near = self._near_the_end

@@ -14,7 +14,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 Decode = Callable[[bytes], Any]
 
 
-class Record(msgspec.Struct, gc=False, eq=False):  # a plain class takes twice as long to make
+class Record(msgspec.Struct, gc=False, eq=False):  # made in C: one is made for every record read
     """One entry of the log: where it stands, its key, its value."""
 
     _message: Any
