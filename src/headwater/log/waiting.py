@@ -1,4 +1,4 @@
-"""How consumers wait and fetch: the few figures that readers, members and tests share."""
+"""How consumers wait and fetch: the few figures that readers and members share."""
 
 from datetime import timedelta
 from typing import Any
