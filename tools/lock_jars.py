@@ -32,6 +32,12 @@ ROOTS = {
         root("org.apache.kafka", "kafka-tools", KAFKA),
         root("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.3"),
     ],
+    "spark": [
+        root("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+        root("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+        root("org.apache.kafka", "kafka-clients", "3.9.1"),
+        root("org.apache.commons", "commons-pool2", "2.12.1"),
+    ],
     "registry": [
         root(
             "io.apicurio",

@@ -3,8 +3,10 @@
 Every setting has one name in three spellings: the field (`kafka_port`), the variable
 (`HEADWATER_KAFKA_PORT`) and the key in headwater.toml (`kafka_port`). Options of Kafka's own
 clients keep Kafka's names: `HEADWATER_KAFKA_SASL_MECHANISM`, or `"sasl.mechanism"` under
-`[kafka_options]`; those of the schema registry likewise (`[registry_options]`). They may hold secrets,
-as a registry's URL may, and are never printed. JAVA_HOME counts where no setting of ours names a Java.
+`[kafka_options]`; those of the schema registry likewise (`[registry_options]`), and Spark's
+(`HEADWATER_SPARK_EXECUTOR_MEMORY`, `"spark.executor.memory"` under `[spark_options]`). They may hold
+secrets, as a registry's URL may, and are never printed. JAVA_HOME counts where no setting of ours
+names a Java.
 """
 
 import os
@@ -21,7 +23,7 @@ from headwater.errors import SettingsError
 _PREFIX = "HEADWATER_"
 _PATHS = ("home", "cache", "java_home", "ivy_settings")
 _PORTS = ("kafka_port", "registry_port")
-_OPTIONS = ("kafka_options", "registry_options")
+_OPTIONS = ("kafka_options", "registry_options", "spark_options")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,9 @@ class Settings:
     registry: str | None = field(default=None, repr=False)  # a URL, with a password perhaps
     registry_port: int | None = None
     registry_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    spark_master: str | None = None
+    spark_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    checkpoints: str | None = None  # a path or any URI that Hadoop knows
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, folder: Path | None = None) -> Self:
@@ -56,6 +61,11 @@ class Settings:
     def is_embedded(self) -> bool:
         """Whether the log is a server of our own: true unless `kafka` names another."""
         return self.kafka is None
+
+    @property
+    def checkpoint_root(self) -> str:
+        """Where pipelines keep their checkpoints: a folder here, or a URI that every worker reaches."""
+        return self.checkpoints or (self.home.resolve() / "checkpoints").as_uri()
 
 
 _KNOWN = tuple(one.name for one in fields(Settings))
@@ -92,7 +102,8 @@ def _take(variable: str, value: str, found: dict[str, Any]) -> None:
     for options in _OPTIONS:
         server = options.removesuffix("options")
         if name.startswith(server):
-            found.setdefault(options, {})[name.removeprefix(server).replace("_", ".")] = value
+            option = name if options == "spark_options" else name.removeprefix(server)
+            found.setdefault(options, {})[option.replace("_", ".")] = value
             return
     raise SettingsError(
         f"unknown setting {variable}", hint="known: " + ", ".join(_PREFIX + one.upper() for one in _KNOWN)

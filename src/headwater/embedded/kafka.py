@@ -83,6 +83,7 @@ class Kafka:
             "auto.create.topics.enable": "false",
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "8",
+            "offsets.retention.minutes": "525600",  # a pipeline may rest for a year and know where it was
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "8",
