@@ -1,22 +1,33 @@
 """Headwater: streaming in Python on Apache Spark that keeps every promise of the textbook."""
 
+from headwater.app import App, Pipeline, Source
 from headwater.errors import HeadwaterError
 from headwater.log.log import Log
 from headwater.log.positions import Beginning, End, Last, Offset, Since
 from headwater.log.topic import FOREVER, Retention, Topic
+from headwater.process.event_time import Bounded, Drop
 from headwater.settings import Settings
+from headwater.sink.calls import Calls
+from headwater.sink.kafka import KafkaSink
 
 __all__ = [
     "FOREVER",
+    "App",
     "Beginning",
+    "Bounded",
+    "Calls",
+    "Drop",
     "End",
     "HeadwaterError",
+    "KafkaSink",
     "Last",
     "Log",
     "Offset",
+    "Pipeline",
     "Retention",
     "Settings",
     "Since",
+    "Source",
     "Topic",
 ]
 

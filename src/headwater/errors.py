@@ -11,6 +11,13 @@ HeadwaterError
 │   ├── ServerFailed              server-failed
 │   └── HomeBusy                  home-busy
 ├── SpecError                     bad-topic: a Topic that cannot be
+├── BadPipeline                   bad-pipeline: an App or Pipeline that cannot be
+├── RunError                      a pipeline under way
+│   ├── PipelineFailed            pipeline-failed
+│   ├── TooManyDead               too-many-dead
+│   ├── CheckpointMissing         checkpoint-missing
+│   ├── SparkFailed               spark-failed
+│   └── WorkerUnfit               worker-unfit
 ├── Closed                        closed
 ├── LogError                      the log itself
 │   ├── BrokerUnreachable         broker-unreachable
@@ -35,11 +42,16 @@ HeadwaterError
 │   ├── TransactionAborted        transaction-aborted
 │   ├── OutcomeUnknown            outcome-unknown
 │   └── WriterFenced              writer-fenced
-└── RegistryError                 registry-refused: the schema registry
-    ├── RegistryUnreachable       registry-unreachable
-    ├── RegistryMissing           registry-missing
-    ├── UnknownSchema             unknown-schema
-    └── SchemaIncompatible        schema-incompatible
+├── RegistryError                 registry-refused: the schema registry
+│   ├── RegistryUnreachable       registry-unreachable
+│   ├── RegistryMissing           registry-missing
+│   ├── UnknownSchema             unknown-schema
+│   └── SchemaIncompatible        schema-incompatible
+└── SinkError                     an output of a pipeline
+    ├── ColumnsMismatch           columns-mismatch
+    ├── SlicesChanged             slices-changed
+    ├── SinkAhead                 sink-ahead
+    └── CallFailed                call-failed
 
 A message says what happened (lower case, no full stop); `detail` says what was found, `hint` what
 to do. The code is stable and has a heading in docs/reference/errors.md.
@@ -122,6 +134,46 @@ class SpecError(HeadwaterError):
     """A Topic that cannot be: refused when it is made."""
 
     code = "bad-topic"
+
+
+class BadPipeline(HeadwaterError):
+    """An App or a Pipeline that cannot be: refused when it is made, or when its plan is."""
+
+    code = "bad-pipeline"
+
+
+class RunError(HeadwaterError):
+    """A pipeline could not go on."""
+
+
+class PipelineFailed(RunError):
+    """A pipeline ended for a reason that trying again does not mend."""
+
+    code = "pipeline-failed"
+
+
+class TooManyDead(RunError):
+    """A pipeline stopped because more records were dead letters than it allows."""
+
+    code = "too-many-dead"
+
+
+class SparkFailed(RunError):
+    """Spark's JVM or its session could not be had."""
+
+    code = "spark-failed"
+
+
+class WorkerUnfit(RunError):
+    """A worker of the cluster cannot run our code."""
+
+    code = "worker-unfit"
+
+
+class CheckpointMissing(RunError):
+    """A pipeline that has read before has no checkpoint: its state would start from nothing."""
+
+    code = "checkpoint-missing"
 
 
 class Closed(HeadwaterError):
@@ -308,3 +360,31 @@ class SchemaIncompatible(RegistryError):
     """The registry refuses a schema under the subject's compatibility mode."""
 
     code = "schema-incompatible"
+
+
+class SinkError(HeadwaterError):
+    """An output of a pipeline cannot be written."""
+
+
+class ColumnsMismatch(SinkError):
+    """The rows of a pipeline do not have the columns that its output needs."""
+
+    code = "columns-mismatch"
+
+
+class SlicesChanged(SinkError):
+    """A batch that is written in part would now be cut into other slices."""
+
+    code = "slices-changed"
+
+
+class SinkAhead(SinkError):
+    """A batch comes after a later one that is already written."""
+
+    code = "sink-ahead"
+
+
+class CallFailed(SinkError):
+    """A function that a pipeline calls for its rows raised an error."""
+
+    code = "call-failed"

@@ -68,6 +68,7 @@ class Connection:
             )
         self.address = address
         self.is_embedded = settings.is_embedded
+        self._given = settings.kafka_options
         self._options = translate_options(settings.kafka_options)
         self._admin: AdminClient | None = None
 
@@ -77,6 +78,11 @@ class Connection:
         quiet = {"logger": _LOGGER, "log.connection.close": False}
         alert = {"reconnect.backoff.max.ms": 1000}  # the default of 10 s outlasts many a restart
         return {"bootstrap.servers": self.address, **quiet, **alert, **self._options, **named}
+
+    def for_spark(self) -> dict[str, str]:
+        """The same address and options for Spark, whose client is Java's."""
+        options = {"bootstrap.servers": self.address, **self._given}
+        return {f"kafka.{name}": value for name, value in options.items()}
 
     @property
     def admin(self) -> AdminClient:

@@ -8,9 +8,10 @@ two the writer is of no use any more; a new one with the same id settles what wa
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from threading import Thread
 from typing import Any, NoReturn
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headwater.clock import Deadline
 from headwater.errors import OutcomeUnknown, TransactionAborted, WriterFenced
@@ -18,6 +19,9 @@ from headwater.log.connection import Connection, raise_for, translated
 from headwater.log.member import STALE, Member, partitions_lost
 
 _FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001
+SEND_WITHIN = timedelta(seconds=15)
+"""How long a group's broker has to take offsets; the client's own limit is not always kept."""
+
 _ANEW = "open a new writer with the same transactional id: that settles it; then read what is there"
 
 
@@ -47,17 +51,44 @@ class Transactions:
     def add_positions(self, member: Member) -> None:
         """Let the positions of a group's member become part of the transaction."""
         try:
-            self._producer.send_offsets_to_transaction(
-                member.next_offsets(), member.metadata(), self._within.total_seconds()
-            )
+            self._send_offsets(member.next_offsets(), member.metadata())
         except KafkaException as error:
             if error.args[0].code() in STALE:
                 raise partitions_lost(member.group, error.args[0].str()) from error
             self.give_up(error)
 
+    def add_offsets(self, offsets: list[TopicPartition], group: Any) -> None:
+        """Let offsets of a group (its metadata, as a consumer has them) become part of the transaction."""
+        with self.translated():
+            self._send_offsets(offsets, group)
+
+    def _send_offsets(self, offsets: list[TopicPartition], group: Any) -> None:
+        """Send them, under a deadline of our own: a client whose broker died here may wait for ever.
+
+        It is then left behind with its thread, and the transaction to whoever opens the next writer.
+        """
+        failed: list[KafkaException] = []
+        sending = Thread(target=self._ask_to_send, args=(offsets, group, failed), daemon=True)
+        sending.start()
+        sending.join(SEND_WITHIN.total_seconds())
+        if sending.is_alive():
+            self.is_open = False
+            self._unsettled = "the group's broker did not answer"
+            raise self._connection.unreachable(self._unsettled)
+        if failed:
+            raise failed[0]
+
+    def _ask_to_send(self, offsets: list[TopicPartition], group: Any, failed: list[KafkaException]) -> None:
+        try:
+            self._producer.send_offsets_to_transaction(offsets, group, self._within.total_seconds())
+        except KafkaException as error:
+            failed.append(error)
+
     def commit(self) -> None:
         """Make it visible, or raise what became of it."""
-        if self._producer.flush(self._within.total_seconds()):  # the commit itself was not sent yet
+        with self.translated():  # a writer that was fenced meanwhile is told so here
+            waiting = self._producer.flush(self._within.total_seconds())
+        if waiting:  # the commit itself was not sent yet
             self._roll_back("records were not acknowledged in time")
         deadline = Deadline(self._within)
         while self.is_open:

@@ -1,0 +1,1 @@
+"""Sinks: where the rows of a pipeline go, and what is promised about them."""

@@ -1,0 +1,51 @@
+"""The sink contract: write this batch, by this number; writing it twice leaves one.
+
+A sink is a frozen spec with a name, an honest guarantee and two methods. `check` sees the columns of
+the function's answer before anything runs and refuses what could never be written. `write` gets the
+rows of one batch and the batch's identity: when a batch is tried again (after a crash, on another
+machine), the number is the same and so are the rows, though not their order or their partitions.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from headwater.settings import Settings
+
+Guarantee = Literal["at-most-once", "at-least-once", "exactly-once"]
+GUARANTEES: tuple[Guarantee, ...] = ("at-most-once", "at-least-once", "exactly-once")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Which batch of which pipeline (`app.pipeline`): the same when it is tried again.
+
+    Numbers count from 0 within one checkpoint, and `query` is that checkpoint's own id: what an older
+    checkpoint of the same pipeline wrote under a number is another batch.
+    """
+
+    pipeline: str
+    number: int
+    query: str
+    settings: Settings = field(repr=False)
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """An output of a pipeline."""
+
+    @property
+    def name(self) -> str:
+        """What tells this output from the pipeline's others, the same for ever."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How often a row arrives when batches are tried again."""
+
+    def check(self, columns: StructType) -> None:
+        """Refuse columns that cannot be written, before anything runs."""
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        """Write one batch; when it was written before under the same number, leave it as it is."""
