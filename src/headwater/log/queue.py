@@ -22,6 +22,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from headwater.clock import Deadline
 from headwater.errors import BadQueue, BrokerRefused
 from headwater.log.connection import ANSWER_WITHIN, Connection, open_only, raise_for, translated
+from headwater.log.letter import Letter, dead_topic, older_headers, prepare
 from headwater.log.member import GroupStart
 from headwater.log.record import Decode, Record
 from headwater.log.topics import Topics
@@ -34,7 +35,6 @@ LAST_DELIVERY = BROKER_LIMIT - 1
 """The delivery at which a task that nobody ever settled is buried; one more is left for a crash."""
 
 MOST_TRIES = BROKER_LIMIT - 2
-_ROOM_FOR_HEADERS = 10_000
 _QUIET = {"log_level": 3}  # the client says at every start that share groups are young
 
 
@@ -89,7 +89,7 @@ class Queue:
                 hint=f"the broker drops a record after {BROKER_LIMIT} deliveries; some are kept for crashes",
             )
         self.tries = tries
-        self.dead_topic = f"{topic}.dead"
+        self.dead_topic = dead_topic(topic)
         self._lock = lock
         self._connection, self._topic, self._name = connection, topic, name
         self._decode = decode
@@ -143,14 +143,20 @@ class Queue:
 
     def bury(self, task: Task, reason: str) -> None:
         """Write a task to the dead letters, durably, with where it came from and why."""
-        headers = {name: value for name, value in task.headers if value is not None} | {
-            "dead.queue": self._name.encode(),
-            "dead.topic": task.topic.encode(),
-            "dead.partition": str(task.partition).encode(),
-            "dead.offset": str(task.offset).encode(),
-            "dead.tries": str(task.tries).encode(),
-            "dead.reason": reason[:1000].encode(errors="replace"),
-        }
+        letter = Letter(
+            topic=task.topic,
+            partition=task.partition,
+            offset=task.offset,
+            timestamp=task.appended_at,
+            key=task.key,
+            value=task.data,
+            headers=task.headers,
+            reason=reason,
+            queue=self._name,
+            tries=task.tries,
+        )
+        written = [*letter.written_headers(), *older_headers(letter)]
+        headers = {name: value for name, value in written if value is not None}
         self._writer.append_bytes(self.dead_topic, task.data, key=task.key, headers=headers)
         self._writer.flush()
 
@@ -185,10 +191,7 @@ class Queue:
         """Set the group and the dead letters up; tells how large a dead letter may be."""
         if start not in get_args(GroupStart):
             raise BadQueue(f"a queue starts at the beginning or the end, not at {start!r}")
-        topics = Topics(self._connection)
-        largest = int(topics.describe(self._topic).config["max.message.bytes"]) + _ROOM_FOR_HEADERS
-        if self.dead_topic not in topics.names():
-            topics.ensure(self.dead_topic, 1, {"retention.ms": "-1", "max.message.bytes": str(largest)})
+        largest = prepare(Topics(self._connection), self._topic)
         self._set_group(start)
         return largest
 

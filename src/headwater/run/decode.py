@@ -1,0 +1,111 @@
+"""Decode: a topic's records into Spark's columns, on the executors, with the bad ones marked and counted.
+
+Spark hands over blocks of records as Arrow and gets blocks of columns back; who is bad is the judge's
+word. The bad ones are counted with `observe`, which costs nothing, and filtered away: what becomes of
+them is settled after the batch, and only when there were any.
+"""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from headwater.app import Source
+from headwater.errors import BadPipeline
+from headwater.log.topic import Topic
+from headwater.run.columns import INSTANT
+from headwater.run.judge import RegistryAddress, judge_of
+from headwater.settings import Settings
+
+DEAD = "_dead"
+RECORD = spark.StructType(
+    [
+        spark.StructField("key", spark.BinaryType()),
+        spark.StructField("partition", spark.IntegerType()),
+        spark.StructField("offset", spark.LongType()),
+        spark.StructField("timestamp", spark.TimestampType()),
+    ]
+)
+"""The column `_record`: where a row stood in the log."""
+
+Blocks = Iterator[pa.RecordBatch]
+
+
+def parsed(raw: DataFrame, source: Source, settings: Settings) -> DataFrame:
+    """The rows of a topic, from Spark's Kafka source; the bad ones are counted and left out.
+
+    The observed metric is called `dead.<topic>` and has two figures: `dead`, and `seen`, which is how
+    many records were judged. A batch whose rows nobody read (a sink that knew it already) has seen none,
+    and so its `dead` says nothing.
+    """
+    if DEAD in source.topic.spark_schema.names:
+        raise BadPipeline(f"topic {source.topic.name!r} has a column {DEAD}, a name that is taken")
+    decode = decoder(source.topic, settings, record=source.record)
+    found = raw.select("value", *(RECORD.names if source.record else ())).mapInArrow(decode, decode.schema)
+    counts = F.count_if(DEAD).alias("dead"), F.count(F.lit(1)).alias("seen")
+    return found.observe(f"dead.{source.topic.name}", *counts).where(~F.col(DEAD)).drop(DEAD)
+
+
+def decoder(topic: Topic, settings: Settings, *, record: bool) -> "Decoder":
+    """The function that decodes a topic's records, for DataFrame.mapInArrow."""
+    return Decoder(topic, RegistryAddress.of(topic, settings), record)
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Blocks of `value` (and the columns of RECORD) in, blocks of the topic's columns out."""
+
+    topic: Topic
+    registry: RegistryAddress
+    record: bool
+
+    @property
+    def schema(self) -> spark.StructType:
+        """The columns that come out: the topic's, `_record` if it is wanted, and whether it is dead."""
+        fields = [spark.StructField(one.name, one.dataType) for one in self.topic.spark_schema.fields]
+        fields += [spark.StructField("_record", RECORD)] * self.record
+        return spark.StructType([*fields, spark.StructField(DEAD, spark.BooleanType(), nullable=False)])
+
+    def __call__(self, blocks: Blocks) -> Blocks:
+        """Decode, block by block."""
+        judge_of(self.topic, self.registry).forget()
+        for block in blocks:
+            with _no_collector():
+                made = self._decoded(block)
+            yield made
+
+    def _decoded(self, block: pa.RecordBatch) -> pa.RecordBatch:
+        block = without_deletions(block, self.topic)
+        columns, reasons = judge_of(self.topic, self.registry).columns(block["value"])
+        dead = [False] * len(block) if reasons is None else [bool(one) for one in reasons]
+        around = [_record(block)] if self.record else []
+        return pa.RecordBatch.from_arrays([*columns, *around, pa.array(dead)], self.schema.names)
+
+
+def without_deletions(block: pa.RecordBatch, topic: Topic) -> pa.RecordBatch:
+    """The block without records that delete a key of a compacted topic: no rows, and nothing bad."""
+    if topic.compacted and block["value"].null_count:
+        return block.filter(block["value"].is_valid())
+    return block
+
+
+def _record(block: pa.RecordBatch) -> pa.Array:
+    arrays = [block["key"], block["partition"], block["offset"], block["timestamp"].cast(INSTANT)]
+    return pa.StructArray.from_arrays(arrays, RECORD.names)
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """A block's rows live together and die together: looking for garbage among them is lost time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,96 @@
+"""Letters: a range of a topic read once more, as a batch job, for the records that were bad.
+
+The executors judge as they did when the range was first read, and send only the bad ones to the driver,
+one piece of the range at a time.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import Row
+
+from headwater.log.connection import Connection
+from headwater.log.letter import Letter, instant
+from headwater.log.topic import Topic
+from headwater.run.decode import Blocks, without_deletions
+from headwater.run.judge import RegistryAddress, judge_of
+from headwater.settings import Settings
+
+Ranges = Mapping[int, tuple[int, int]]
+"""From where to where in each partition."""
+
+PIECE = 100_000
+"""Records that one task looks at: bounds what the driver holds when all of them are bad."""
+
+_COLUMNS = ("partition", "offset", "millis", "key", "value", "headers")
+_SCHEMA = (
+    "partition int, offset bigint, millis bigint, key binary, value binary, "
+    "headers array<struct<key: string, value: binary>>, reason string"
+)
+
+
+def bad_records(
+    spark: SparkSession, topic: Topic, ranges: Ranges, settings: Settings, pipeline: str
+) -> Iterator[Letter]:
+    """The bad records of these ranges as letters, each partition's in their order."""
+    raw = _read(spark, topic.name, ranges, Connection(settings))
+    picked = raw.withColumn("millis", F.unix_millis("timestamp")).select(*_COLUMNS)
+    found = picked.mapInArrow(BadOnes(topic, RegistryAddress.of(topic, settings)), _SCHEMA)
+    return (_letter(row, topic.name, pipeline) for row in found.toLocalIterator())
+
+
+@dataclass(frozen=True)
+class BadOnes:
+    """The function that keeps the bad records of a topic and says why, for DataFrame.mapInArrow."""
+
+    topic: Topic
+    registry: RegistryAddress
+
+    def __call__(self, blocks: Blocks) -> Blocks:
+        """Judge, block by block."""
+        judge = judge_of(self.topic, self.registry)
+        judge.forget()
+        for whole in blocks:
+            block = without_deletions(whole, self.topic)
+            reasons = judge.columns(block["value"]).reasons
+            if reasons is not None:
+                told = block.append_column("reason", pa.array(reasons, pa.string()))
+                yield told.filter(pa.array([bool(one) for one in reasons]))
+
+
+def _read(spark: SparkSession, topic: str, ranges: Ranges, connection: Connection) -> DataFrame:
+    starts = {str(one): start for one, (start, _) in ranges.items()}
+    ends = {str(one): end for one, (_, end) in ranges.items()}
+    pieces = sum(-(-(end - start) // PIECE) for start, end in ranges.values())
+    options = {
+        "assign": json.dumps({topic: list(ranges)}),
+        "startingOffsets": json.dumps({topic: starts}),
+        "endingOffsets": json.dumps({topic: ends}),
+        "minPartitions": str(pieces),
+        "includeHeaders": "true",
+        "failOnDataLoss": "false",  # what retention took by now was counted as lost, and is no reason to stop
+        "kafka.isolation.level": "read_committed",
+    }
+    return spark.read.format("kafka").options(**options, **connection.for_spark()).load()
+
+
+def _letter(row: Row, topic: str, pipeline: str) -> Letter:
+    return Letter(
+        topic=topic,
+        partition=row["partition"],
+        offset=row["offset"],
+        timestamp=instant(row["millis"]),
+        key=_bytes(row["key"]),
+        value=_bytes(row["value"]),
+        headers=[(one["key"], _bytes(one["value"])) for one in row["headers"] or ()],
+        reason=row["reason"],
+        pipeline=pipeline,
+    )
+
+
+def _bytes(data: bytearray | bytes | None) -> bytes | None:
+    return None if data is None else bytes(data)
