@@ -5,6 +5,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from headwater import Log, Settings, embedded
 from headwater.embedded.kafka import Kafka
@@ -29,6 +30,16 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
 def log(system: Settings) -> Log:
     """The log of the shared broker."""
     return Log.open(system)
+
+
+@pytest.fixture(scope="session")
+def spark(system: Settings) -> Iterator[SparkSession]:
+    """The session of all tests in this process, with slots enough for a real-time pipeline."""
+    from headwater.run.session import close, session  # noqa: PLC0415 - most tests need no Spark
+
+    started = session(system, "tests", slots=8)
+    yield started
+    close(started)
 
 
 @pytest.fixture(scope="session")

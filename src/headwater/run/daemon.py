@@ -1,0 +1,17 @@
+"""The parent of Spark's Python workers: what each of them needs is imported before they are forked.
+
+A worker of PySpark's own daemon imports pyarrow and the pipeline's modules by itself, each worker again
+and before the first record. Forked from here they have them at once. (Not pandas: decoding needs none, and
+a function that does imports it.)
+"""
+
+import pyarrow as pa  # noqa: F401 - imported for the workers
+import pyspark.sql.conversion
+import pyspark.sql.pandas.serializers
+import pyspark.worker  # noqa: F401
+from pyspark.daemon import manager
+
+import headwater.run.decode  # noqa: F401
+
+if __name__ == "__main__":
+    manager()
