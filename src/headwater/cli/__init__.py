@@ -7,11 +7,12 @@ be understood, 3 an alert (`lag --max`), 130 interrupted.
 
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 
 from headwater import __version__
-from headwater.cli import doctor, groups, lag, produce, schemas, servers, tail, topics
+from headwater.cli import dead, doctor, explain, groups, lag, produce, run, schemas, servers, tail, topics
 from headwater.cli.output import ERRORS
 from headwater.errors import HeadwaterError
 
@@ -43,11 +44,16 @@ def root(
         raise typer.Exit
 
 
-for verb in (servers.up, servers.down, servers.status, doctor.doctor, produce.produce, tail.tail, lag.lag):
+_VERBS: tuple[Callable[..., None], ...] = (
+    *(servers.up, servers.down, servers.status, doctor.doctor),
+    *(run.run, explain.explain, produce.produce, tail.tail, lag.lag),
+)
+for verb in _VERBS:
     app.command()(verb)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(schemas.app, name="schemas")
+app.add_typer(dead.app, name="dead")
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from headwater import clock
-from headwater.cli.topic_files import topic_in
+from headwater.cli.python_files import topic_in
 from headwater.log.positions import Beginning, End, Offset, Since, Start
 from headwater.log.topic import Topic, check_name
 

@@ -1,0 +1,117 @@
+"""Explain: what will run, before it runs.
+
+The operators with state, the guarantee of each output and why, and whether the pipeline could run in
+real time. Nothing is started and no broker is asked: Spark only analyses the plan.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.app import Pipeline
+from headwater.errors import BadPipeline
+from headwater.run.plan import blamed, rows_of
+from headwater.run.realtime import Refusal, refusals, refused
+from headwater.settings import Settings
+
+NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:9"}
+_STATEFUL = {
+    "Aggregate": "aggregation",
+    "Deduplicate": "deduplication",
+    "DeduplicateWithinWatermark": "deduplication within the watermark",
+    "Distinct": "deduplication",
+    "Join": "stream-stream join",
+    "FlatMapGroupsWithState": "state of the user's own",
+    "FlatMapGroupsInPandasWithState": "state of the user's own",
+    "TransformWithState": "state of the user's own",
+    "TransformWithStateInPySpark": "state of the user's own",
+    "SessionWindow": "session window",
+}
+_WHY = {
+    "exactly-once": "each slice of a batch is one Kafka transaction that also commits the batch's number; "
+    "a batch that is tried again skips the slices that are there",
+    "at-least-once": "a batch that is tried again is written again: readers may see rows twice",
+    "at-most-once": "a batch is marked before it is written: one that was cut short is not tried again, "
+    "and its rows may be missing",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """What will run for one pipeline; `refusals` say what keeps it from real time."""
+
+    pipeline: str
+    reads: tuple[str, ...]
+    writes: tuple[dict[str, str], ...]
+    latency: str
+    output: str
+    watermark: str
+    stateful: tuple[str, ...]
+    refusals: tuple[str, ...]
+    plan: str
+
+
+def explain(pipeline: Pipeline, spark: SparkSession, settings: Settings) -> Explanation:
+    """The pipeline as it will run; BadPipeline when it cannot."""
+    against = _against_real_time(pipeline, spark.newSession(), settings)
+    if pipeline.latency == "real-time" and against:
+        raise refused(pipeline, against)
+    rows = rows_of(pipeline, spark.newSession(), settings, NOWHERE, {})
+    with blamed(pipeline):
+        _check_output(pipeline, rows)
+    return Explanation(
+        pipeline=pipeline.name,
+        reads=tuple(one.topic.name for one in pipeline.sources),
+        writes=tuple(
+            {"sink": one.name, "guarantee": one.guarantee, "why": _why(one.guarantee)}
+            for one in pipeline.sinks
+        ),
+        latency=pipeline.latency,
+        output=pipeline.output,
+        watermark=str(pipeline.watermark.delay) if pipeline.watermark else "",
+        stateful=tuple(_stateful(rows)),
+        refusals=tuple(f"{one.operator}: {one.why}; instead: {one.instead}" for one in against),
+        plan=rows._jdf.queryExecution().analyzed().toString().strip(),  # noqa: SLF001
+    )
+
+
+def _against_real_time(pipeline: Pipeline, spark: SparkSession, settings: Settings) -> list[Refusal]:
+    """What keeps the pipeline from real time, were it asked to run so."""
+    try:
+        rows = rows_of(pipeline, spark, settings, NOWHERE, {}, latency="real-time")
+    except BadPipeline as error:
+        return [Refusal(operator="source", why=error.message, instead=error.hint)]
+    return refusals(rows)
+
+
+def _why(guarantee: str) -> str:
+    return _WHY[guarantee]
+
+
+def _check_output(pipeline: Pipeline, rows: DataFrame) -> None:
+    """Let Spark judge the plan in its output mode, as it will when the query starts."""
+    jvm: Any = rows.sparkSession._jvm  # noqa: SLF001
+    mode = jvm.org.apache.spark.sql.catalyst.streaming.InternalOutputModes.apply(pipeline.output)
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), mode)  # noqa: SLF001
+
+
+def _stateful(rows: DataFrame) -> Iterator[str]:
+    for node in _nodes(rows._jdf.queryExecution().analyzed()):  # noqa: SLF001
+        name = node.nodeName()
+        streams = [one for one in _children(node) if one.isStreaming()]
+        if name in _STATEFUL and len(streams) >= (2 if name == "Join" else 1):
+            yield _STATEFUL[name]
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    yield node
+    for one in _children(node):
+        yield from _nodes(one)
+
+
+def _children(node: Any) -> list[Any]:
+    children = node.children()
+    return [children.apply(index) for index in range(children.size())]

@@ -1,0 +1,113 @@
+"""Progress: what Spark tells of a batch, as the few figures that people look at."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+State = Literal["starting", "running", "waiting", "stopped", "done", "failed"]
+Offsets = dict[str, dict[int, int]]
+"""The offset of each partition of each topic."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """One batch of a query, or a sign of life between batches."""
+
+    batch: int
+    rows: int
+    rows_per_s: float
+    batch_ms: int
+    starts: Offsets
+    ends: Offsets
+    lag: int
+    watermark: datetime | None
+    late: int
+    dead: int
+    judged: frozenset[str]
+    state_rows: int
+    state_bytes: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no record was bad; not if nobody looked, as when a sink knew the batch already."""
+        read = {topic for topic, ends in self.ends.items() if self.starts.get(topic) != ends}
+        return self.dead == 0 and read <= self.judged
+
+    @classmethod
+    def of(cls, told: StreamingQueryProgress) -> "Progress":
+        """Spark's own words, read."""
+        return cls.read(json.loads(told.json))
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> "Progress":
+        """Spark's progress as JSON, read."""
+        ends = _merged(told, "endOffset")
+        operators = told.get("stateOperators", [])
+        return cls(
+            batch=told["batchId"],
+            rows=told["numInputRows"],
+            rows_per_s=float(told.get("processedRowsPerSecond") or 0),
+            batch_ms=told.get("batchDuration", 0),
+            starts=_merged(told, "startOffset"),
+            ends=ends,
+            lag=_distance(ends, _merged(told, "latestOffset")),
+            watermark=_watermark(told),
+            late=sum(one["numRowsDroppedByWatermark"] for one in operators),
+            dead=sum(int(one.get("dead") or 0) for one in _judgements(told).values()),
+            judged=frozenset(topic for topic, one in _judgements(told).items() if one.get("seen")),
+            state_rows=sum(one["numRowsTotal"] for one in operators),
+            state_bytes=sum(one["memoryUsedBytes"] for one in operators),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """A pipeline as its users see it: the state it is in, its last batch, and its counts since it started."""
+
+    pipeline: str
+    state: State = "starting"
+    batch: int | None = None
+    rows: int = 0
+    rows_per_s: float = 0.0
+    batch_ms: int | None = None
+    lag: int | None = None
+    watermark: datetime | None = None
+    late: int = 0
+    dead: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    restarts: int = 0
+    error: str = field(default="", repr=False)
+
+
+def _merged(told: Mapping[str, Any], name: str) -> Offsets:
+    found: Offsets = {}
+    for source in told["sources"]:
+        for topic, offsets in (source.get(name) or {}).items():
+            found[topic] = {int(partition): offset for partition, offset in offsets.items()}
+    return found
+
+
+def _distance(start: Offsets, end: Offsets) -> int:
+    return sum(
+        max(0, last - start.get(topic, {}).get(partition, 0))
+        for topic, ends in end.items()
+        for partition, last in ends.items()
+    )
+
+
+def _watermark(told: Mapping[str, Any]) -> datetime | None:
+    text = told.get("eventTime", {}).get("watermark")
+    found = datetime.fromisoformat(text) if text else None
+    return found if found is not None and found.timestamp() > 0 else None
+
+
+def _judgements(told: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """How many records of each topic were looked at, and how many of them were bad."""
+    observed = told.get("observedMetrics") or {}
+    mark = "dead."
+    return {name.removeprefix(mark): one for name, one in observed.items() if name.startswith(mark)}
