@@ -26,11 +26,15 @@ check: $(READY)  ## format, lint and types: changes nothing
 test: $(READY)  ## all tests, on real servers that they start and stop themselves
 	$(RUN)/python -m pytest
 
-demo: $(READY)  ## the log at work on embedded servers; KEEP=1 leaves them running
+demo: $(READY)  ## the log and a bank's pipelines at work; KEEP=1 leaves the log's broker running
 	$(RUN)/python examples/log/demo.py $(if $(KEEP),--keep)
+	$(RUN)/python examples/bank/bank_demo.py
 
-chaos: $(READY)  ## kill writers and consumers with -9 many times; nothing lost, nothing doubled
+chaos: $(READY)  ## kill writers, consumers, drivers, workers and brokers with -9; nothing lost, nothing doubled
 	$(RUN)/python bench/chaos_log.py
+	$(RUN)/python -m bench.chaos_pipelines
 
-bench: $(READY)  ## side by side with bare clients, in one run
+bench: $(READY)  ## side by side with bare clients and hand-written PySpark, in one run
 	$(RUN)/python bench/log.py
+	$(RUN)/python -m bench.pipelines
+	$(RUN)/python -m bench.latency
