@@ -90,8 +90,8 @@ def measured(run: Run, settings: Settings, seconds: float) -> list[float]:
         log.topics.create(topic)
     address = str(embedded.kafka_address(settings))
     threads = [
-        threading.Thread(target=produce, args=(address, source, run, watch, stop)),
-        threading.Thread(target=consume, args=(address, target, run, watch, stop)),
+        threading.Thread(target=produce, args=(address, source, run, watch, stop), daemon=True),
+        threading.Thread(target=consume, args=(address, target, run, watch, stop), daemon=True),
     ]
     with running(app, settings):
         for one in threads:

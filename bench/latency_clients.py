@@ -69,7 +69,7 @@ def produce(address: str, topic: Topic, run: Run, watch: Stopwatch, stop: thread
         watch.sent(place_of(run, card, now, number), number)
         producer.produce(topic.name, value, card.encode())
         producer.poll(0)
-    producer.flush()
+    producer.flush(10)
 
 
 def consume(address: str, topic: Topic, run: Run, watch: Stopwatch, stop: threading.Event) -> None:

@@ -13,6 +13,7 @@ The last line is one JSON object with the figures.
 """
 
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -98,7 +99,7 @@ class Bench:
         if output.name in self.log.topics.names():
             self.log.topics.delete(output.name)
         home, port = self.settings.home, str(self.settings.kafka_port)
-        _forget(self.settings, case)
+        self._forget(case)
         return self._measured("bench.pipelines_ours", case, str(home), port, output=output.name)
 
     def answers(self, case: str, side: Side) -> Counter[int]:
@@ -107,6 +108,12 @@ class Bench:
         names = topic.spark_schema.names
         rows = (record.value for record in self.log.read(topic))
         return Counter(hash(tuple(getattr(row, name) for name in names)) for row in rows)
+
+    def _forget(self, case: str) -> None:
+        """Let the next run of a pipeline start from nothing, as a new app's."""
+        shutil.rmtree(self.settings.home / "checkpoints" / "bench" / case, ignore_errors=True)
+        if f"bench.{case}" in self.log.groups.names():
+            self.log.groups.delete(f"bench.{case}")
 
     def _output(self, case: str) -> Topic:
         found = next(one for one in app.pipelines if one.name == case).sinks[0]
@@ -122,13 +129,6 @@ class Bench:
             raise SystemExit(f"{module} {arguments[0]} failed:\n{errors[-4000:]}")
         found: Side = json.loads(said.splitlines()[-1])
         return found | {"memory": peak.megabytes, "output": output}
-
-
-def _forget(settings: Settings, case: str) -> None:
-    """A run of a pipeline that starts from nothing: no checkpoint, as a new app."""
-    import shutil  # noqa: PLC0415 - only here
-
-    shutil.rmtree(settings.home / "checkpoints" / "bench" / case, ignore_errors=True)
 
 
 def side_by_side(bench: Bench, case: str) -> dict[str, float]:

@@ -18,12 +18,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
+from headwater.run.realtime_instants import DAY, instant, local
+
 _LARGEST = {"float": 3.4028234663852886e38, "double": 1.7976931348623157e308}
-_DAY = r"(?!0000)\d{4}-\d{2}-\d{2}"
-_MOMENT = rf"^{_DAY}[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?"
-_ZONE = r"([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
 _BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
-_FIRST, _LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 _NESTED = (spark.StructType, spark.ArrayType, spark.MapType)
 
 
@@ -143,7 +141,7 @@ def _decimal(kind: Any, found: Looked) -> Column:
 
 
 def _date(_: Any, found: Looked) -> Column:
-    return F.when((found.kind == "STRING") & found.text.rlike(f"^{_DAY}$"), found.text.try_cast("date"))
+    return F.when((found.kind == "STRING") & found.text.rlike(f"^{DAY}$"), found.text.try_cast("date"))
 
 
 def _binary(_: Any, found: Looked) -> Column:
@@ -152,37 +150,11 @@ def _binary(_: Any, found: Looked) -> Column:
 
 
 def _instant(_: Any, found: Looked) -> Column:
-    """Counted by hand: a cast would cut off the fraction's seventh digit, and knows no zone past 18 h."""
-    text = found.text
-    clock = F.unix_micros(_clock(text, "Z").try_cast("timestamp"))
-    at = F.timestamp_micros(clock + _micros(text) - _ahead(text))
-    is_dated = at.between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp"))
-    return F.when((found.kind == "STRING") & text.rlike(_MOMENT + _ZONE) & is_dated, at)
+    return F.when(found.kind == "STRING", instant(found.text))
 
 
 def _local(_: Any, found: Looked) -> Column:
-    text, end = found.text, F.lit("10000-01-01").cast("timestamp_ntz")
-    at = _clock(text, "").try_cast("timestamp_ntz") + F.make_dt_interval(secs=_micros(text) / 1_000_000)
-    return F.when((found.kind == "STRING") & text.rlike(f"{_MOMENT}$") & (at < end), at)
-
-
-def _clock(text: Column, zone: str) -> Column:
-    """Date and time to the second; both stand at fixed places."""
-    return F.concat(F.substring(text, 1, 10), F.lit("T"), F.substring(text, 12, 8), F.lit(zone))
-
-
-def _micros(text: Column) -> Column:
-    """The fraction of the second in microseconds, rounded by its seventh digit."""
-    digits = F.substring(F.rpad(F.regexp_extract(text, r"\.(\d+)", 1), 7, "0"), 1, 7)
-    return F.floor((digits.try_cast("int") + 5) / 10)
-
-
-def _ahead(text: Column) -> Column:
-    """How far the zone is ahead of UTC, in microseconds; 0 for Z."""
-    sign, hours, minutes = (F.regexp_extract(text, r"([+-])(\d{2}):?(\d{2})$", one) for one in (1, 2, 3))
-    ahead = hours.try_cast("long") * 60 + minutes.try_cast("long")
-    away = F.when(sign == "-", -ahead).otherwise(ahead) * 60_000_000
-    return F.when(F.lower(F.right(text, F.lit(1))) == "z", F.lit(0)).otherwise(away)
+    return F.when(found.kind == "STRING", local(found.text))
 
 
 _SCALARS: dict[type[spark.DataType], Callable[[Any, Looked], Column]] = {
