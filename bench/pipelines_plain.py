@@ -37,9 +37,9 @@ def main(case: str, address: str, jars: str, output: str, folder: str) -> None:
     )
     spark.sparkContext.setLogLevel("ERROR")
     function, topics = CASES[case]
+    started = time.monotonic()
     rows = function(*(_read(spark, address, one, case) for one in topics))
     key = next(one for one in app.pipelines if one.name == case).sinks[0].topic.key  # type: ignore[attr-defined]
-    started = time.monotonic()
     query = (
         rows.select(F.col(key).cast("string").alias("key"), F.to_json(F.struct("*")).alias("value"))
         .writeStream.format("kafka")

@@ -4,6 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 from tests.run.cluster import WORKERS, cluster  # noqa: F401 - a fixture
@@ -44,6 +47,34 @@ def where(batches):
         yield pyarrow.record_batch({"value": one["value"], "place": [place] * one.num_rows})
 """
 
+APP = """
+from datetime import timedelta
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType
+from headwater import App, Bounded, Drop, KafkaSink, Pipeline, Topic
+from taxes import taxed
+
+PAYMENTS = Topic("{read}", schema="card string, amount double, paid_at timestamp", key="card",
+                 event_time="paid_at", partitions=2)
+TAXED = Topic("{app}-taxed", schema="card string, amount double, paid_at timestamp", key="card", partitions=2)
+COUNTED = Topic("{app}-counted", schema="card string, opened_at timestamp, payments long", key="card")
+
+tax = F.udf(taxed, DoubleType())
+
+app = App(
+    "{app}",
+    Pipeline("taxed", lambda rows: rows.withColumn("amount", tax("amount")), reads=[PAYMENTS],
+             writes=KafkaSink(TAXED)),
+    Pipeline("counted", lambda rows: rows.groupBy(F.window("paid_at", "1 minute"), "card")
+             .agg(F.count("*").alias("payments")).selectExpr("card", "window.start AS opened_at", "payments"),
+             reads=[PAYMENTS], writes=KafkaSink(COUNTED), watermark=Bounded(timedelta(0)), late=Drop()),
+)
+"""
+TAXES = """
+def taxed(amount):
+    return amount * 1.25
+"""
+
 
 @pytest.fixture
 def job(cluster, system, tmp_path):  # noqa: F811
@@ -82,6 +113,52 @@ def test_a_job_runs_on_both_workers_with_code_and_jars_that_were_shipped(log, na
     assert all("headwater.zip" in package for _, package, _ in places)
     assert {python for *_, python in places} == {str(cluster.python)}
     assert sorted(record.value.n for record in log.read(written)) == list(range(100))
+
+
+def test_the_same_app_gives_the_same_output_here_and_on_a_cluster(log, name, system, cluster, tmp_path):  # noqa: F811
+    payments = Topic(
+        f"{name}-in", schema="card string, amount double, paid_at timestamp", key="card", partitions=2
+    )
+    log.topics.create(payments)
+    with log.writer() as writer:
+        for number in range(300):
+            row = {
+                "card": f"c{number % 7}",
+                "amount": float(number),
+                "paid_at": f"2026-01-01T00:{number // 5:02}:00Z",
+            }
+            writer.append(payments, {**row, "paid_at": datetime.fromisoformat(row["paid_at"])})
+        writer.append_bytes(payments.name, b"not json", key=b"c1")
+    outputs = {}
+    for place, moved in {
+        "here": {"HEADWATER_SPARK_MASTER": "local[2]"},
+        "cluster": cluster.environment,
+    }.items():
+        app = f"{place}-{name.rpartition('-')[2]}"
+        run_app(app, payments.name, tmp_path / place, {"HEADWATER_HOME": str(system.home), **moved})
+        outputs[place] = [
+            Counter(record.value for record in log.read(f"{app}-{output}")) for output in ("taxed", "counted")
+        ]
+    assert outputs["here"] == outputs["cluster"]
+    assert [one.total() for one in outputs["here"]] == [300, 59 * 5]
+    assert len(list(log.read(f"{payments.name}.dead"))) == 4  # two pipelines, here and there
+
+
+def run_app(app, read, folder, environment):
+    folder.mkdir()
+    (folder / "shop.py").write_text(APP.format(app=app, read=read))
+    (folder / "taxes.py").write_text(TAXES)
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("headwater"), "run", "shop.py", "--once", "--json"],
+        cwd=folder,
+        env={**ours, **environment},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-3000:]
 
 
 def test_a_worker_that_lacks_packages_is_named_with_them_before_anything_runs(job, cluster):  # noqa: F811

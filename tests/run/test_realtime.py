@@ -25,6 +25,7 @@ from headwater.run import realtime
 from headwater.run.plan import rows_of
 from headwater.run.realtime import in_real_time, refusals, slots
 from headwater.run.realtime_plan import shuffle_partitions
+from headwater.run.supervise import Supervisor
 from headwater.sink.kafka import KafkaSink
 
 SOON = timedelta(seconds=60)
@@ -357,3 +358,40 @@ def test_real_time_has_one_output_and_it_is_a_topic_of_json(spark, system, name,
     assert refused(other, spark, system, tmp_path).message == (
         f"pipeline {name!r} cannot write to '{name}-avro' in real time"
     )
+
+
+@pytest.mark.system
+def test_what_real_time_leaves_out_becomes_a_letter_with_the_reason(spark, system, log, name):
+    source = Topic(f"{name}-in", schema="card string NOT NULL, price decimal(10,2)", key="card", partitions=2)
+    target = Topic(f"{name}-out", schema="card string, price decimal(10,2)", key="card", partitions=2)
+    for topic in (source, target):
+        log.topics.create(topic)
+    values = [b'{"card": "a", "price": 1.25}', b"not json", b'{"card": "b", "price": 1e1}', b'{"price": 2}']
+    with log.writer() as writer:
+        for value in values:
+            writer.append_bytes(source.name, value, key=b"k")
+    one = Pipeline(
+        "fast",
+        lambda rows: rows,
+        reads=[source],
+        writes=KafkaSink(target, guarantee="at-least-once"),
+        latency="real-time",
+        every=timedelta(seconds=5),
+    )
+    supervisor = Supervisor(App(name, one), spark, system)
+    supervisor.start()
+    try:
+        dead = f"{source.name}.dead"
+        assert wait_until(
+            lambda: dead in log.topics.names() and len(list(log.read(dead))) == 3,
+            timedelta(seconds=90),
+            pause=0.5,
+        ), supervisor.figures
+    finally:
+        supervisor.stop()
+        supervisor.join()
+    assert [str(error) for error in supervisor.errors] == []
+    reasons = {record.value: dict(record.headers)["headwater.reason"].decode() for record in log.read(dead)}
+    assert set(reasons) == set(values[1:])
+    assert reasons[values[2]] == "real time cannot read it, though micro-batches can"
+    assert {record.value.card for record in log.read(target)} == {"a"}

@@ -83,7 +83,7 @@ def _against_real_time(pipeline: Pipeline, spark: SparkSession, settings: Settin
         rows = rows_of(pipeline, spark, settings, NOWHERE, {}, latency="real-time")
     except BadPipeline as error:
         return [Refusal(operator="source", why=error.message, instead=error.hint)]
-    return refusals(rows)
+    return refusals(rows, pipeline.output if pipeline.latency == "real-time" else "update")
 
 
 def _why(guarantee: str) -> str:

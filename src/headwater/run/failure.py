@@ -26,6 +26,7 @@ _PASSING = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",
     "ExecutorLostFailure",
+    "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT",  # in real time, while another job holds slots for a moment
     "MetadataFetchFailedException",
     "FetchFailedException",
     *(f"[{code}]" for code in ("broker-unreachable", "not-acknowledged", "transaction-aborted")),

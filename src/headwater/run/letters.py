@@ -13,11 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import Row
 
+from headwater.app import Source
 from headwater.log.connection import Connection
 from headwater.log.letter import Letter, instant
 from headwater.log.topic import Topic
-from headwater.run.decode import Blocks, without_deletions
+from headwater.run.decode import DEAD, Blocks, without_deletions
 from headwater.run.judge import RegistryAddress, judge_of
+from headwater.run.realtime_json import KEPT, marked_in_jvm
 from headwater.settings import Settings
 
 Ranges = Mapping[int, tuple[int, int]]
@@ -26,6 +28,7 @@ Ranges = Mapping[int, tuple[int, int]]
 PIECE = 100_000
 """Records that one task looks at: bounds what the driver holds when all of them are bad."""
 
+ONLY_IN_REAL_TIME = "real time cannot read it, though micro-batches can"
 _COLUMNS = ("partition", "offset", "millis", "key", "value", "headers")
 _SCHEMA = (
     "partition int, offset bigint, millis bigint, key binary, value binary, "
@@ -37,10 +40,19 @@ def bad_records(
     spark: SparkSession, topic: Topic, ranges: Ranges, settings: Settings, pipeline: str
 ) -> Iterator[Letter]:
     """The bad records of these ranges as letters, each partition's in their order."""
-    raw = _read(spark, topic.name, ranges, Connection(settings))
-    picked = raw.withColumn("millis", F.unix_millis("timestamp")).select(*_COLUMNS)
+    picked = _read(spark, topic.name, ranges, Connection(settings)).select(*_COLUMNS)
     found = picked.mapInArrow(BadOnes(topic, RegistryAddress.of(topic, settings)), _SCHEMA)
     return (_letter(row, topic.name, pipeline) for row in found.toLocalIterator())
+
+
+def bad_in_real_time(
+    spark: SparkSession, source: Source, ranges: Ranges, settings: Settings, pipeline: str
+) -> Iterator[Letter]:
+    """The same for a pipeline in real time: bad is what the JVM left out, and the codec says why."""
+    topic, raw = source.topic, _read(spark, source.topic.name, ranges, Connection(settings))
+    bad = marked_in_jvm(raw, source, keep=_COLUMNS).where(DEAD).select(f"{KEPT}.*")
+    told = bad.mapInArrow(Reasons(topic, RegistryAddress.of(topic, settings)), _SCHEMA)
+    return (_letter(row, topic.name, pipeline) for row in told.toLocalIterator())
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,23 @@ class BadOnes:
                 yield told.filter(pa.array([bool(one) for one in reasons]))
 
 
+@dataclass(frozen=True)
+class Reasons:
+    """The function that says of bad records why they are bad, for DataFrame.mapInArrow."""
+
+    topic: Topic
+    registry: RegistryAddress
+
+    def __call__(self, blocks: Blocks) -> Blocks:
+        """Ask the codec, block by block; it may find nothing wrong with what real time cannot read."""
+        judge = judge_of(self.topic, self.registry)
+        judge.forget()
+        for block in blocks:
+            reasons = judge.columns(block["value"]).reasons or [""] * len(block)
+            told = [one or ONLY_IN_REAL_TIME for one in reasons]
+            yield block.append_column("reason", pa.array(told, pa.string()))
+
+
 def _read(spark: SparkSession, topic: str, ranges: Ranges, connection: Connection) -> DataFrame:
     starts = {str(one): start for one, (start, _) in ranges.items()}
     ends = {str(one): end for one, (_, end) in ranges.items()}
@@ -75,7 +104,8 @@ def _read(spark: SparkSession, topic: str, ranges: Ranges, connection: Connectio
         "failOnDataLoss": "false",  # what retention took by now was counted as lost, and is no reason to stop
         "kafka.isolation.level": "read_committed",
     }
-    return spark.read.format("kafka").options(**options, **connection.for_spark()).load()
+    raw = spark.read.format("kafka").options(**options, **connection.for_spark()).load()
+    return raw.withColumn("millis", F.unix_millis("timestamp"))
 
 
 def _letter(row: Row, topic: str, pipeline: str) -> Letter:

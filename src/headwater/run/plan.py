@@ -21,9 +21,9 @@ Starts = Mapping[str, Mapping[int, int]]
 
 FETCHING = {
     "kafka.isolation.level": "read_committed",
-    "kafka.max.poll.records": "50000",
-    "kafka.fetch.max.bytes": "104857600",
-    "kafka.max.partition.fetch.bytes": "16777216",
+    "kafka.max.poll.records": "10000",
+    "kafka.fetch.max.bytes": "16777216",
+    "kafka.max.partition.fetch.bytes": "4194304",
     "kafka.receive.buffer.bytes": "1048576",
 }
 

@@ -98,21 +98,29 @@ def _check_shared(running: _Running, settings: Settings, slots: int | None) -> N
 
 def tuned(settings: Settings, slots: int, connectors: Path) -> dict[str, str]:
     """Spark's properties as we set them, under those of the settings."""
-    place = _of_a_cluster(settings, connectors) if settings.spark_master else _of_this_machine(slots)
+    place = (
+        _of_a_cluster(settings, connectors) if _is_elsewhere(settings) else _of_this_machine(settings, slots)
+    )
     always = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.sql.warehouse.dir": (settings.home.resolve() / "warehouse").as_uri(),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.ui.showConsoleProgress": "false",
+        "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",  # real time; the default is 50
         "spark.scheduler.mode": "FAIR",  # or one pipeline's long batch would hold up the others
     }
     return always | place | dict(settings.spark_options)
 
 
-def _of_this_machine(slots: int) -> dict[str, str]:
+def _is_elsewhere(settings: Settings) -> bool:
+    """Whether pipelines run on a cluster, and not in this process's own JVM."""
+    return settings.spark_master is not None and not settings.spark_master.startswith("local")
+
+
+def _of_this_machine(settings: Settings, slots: int) -> dict[str, str]:
     return {
-        "spark.master": f"local[{slots},{TRIES}]",
+        "spark.master": settings.spark_master or f"local[{slots},{TRIES}]",
         "spark.driver.host": _LOOPBACK,
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.ui.enabled": "false",
@@ -133,14 +141,14 @@ def _of_a_cluster(settings: Settings, connectors: Path) -> dict[str, str]:
 
 
 def _start(settings: Settings, name: str, slots: int, progress: Progress) -> _Running:
-    if settings.spark_master:
-        ship.reach(settings.spark_master)
+    if _is_elsewhere(settings):
+        ship.reach(settings.spark_master or "")
     connectors = fetch("spark", settings, progress)
     properties = tuned(settings, slots, connectors)
     started = jvm.start(settings, connectors, properties)
     try:
         context = _context(name, started, properties)
-        if settings.spark_master:
+        if _is_elsewhere(settings):
             ship.add_package(context, started.scratch)
             ship.check_workers(context)
         running = _Running(started, SparkSession(context), slots)

@@ -20,7 +20,7 @@ from headwater.log.member import Partition
 from headwater.log.positions import Positions
 from headwater.log.topics import Topics
 from headwater.log.transfer import Transfer
-from headwater.run.letters import Ranges, bad_records
+from headwater.run.letters import Ranges, bad_in_real_time, bad_records
 from headwater.run.standing import Places, Standing
 from headwater.settings import Settings
 
@@ -46,6 +46,7 @@ class Settlement:
         spark: SparkSession,
         settings: Settings,
         *,
+        in_real_time: bool = False,
         within: timedelta = SETTLE_WITHIN,
     ) -> None:
         self.lost = 0
@@ -53,6 +54,7 @@ class Settlement:
         self._pipeline = pipeline
         self._sources = sources
         self._spark, self._settings, self._within = spark, settings, within
+        self._in_real_time = in_real_time
         self._connection = Connection(settings)
         self._standing = Standing(pipeline, sources, self._connection)
 
@@ -144,6 +146,8 @@ class Settlement:
     def _found(self, source: Source, ranges: Ranges) -> Iterable[Letter]:
         if not ranges:
             return ()
+        if self._in_real_time:
+            return bad_in_real_time(self._spark, source, ranges, self._settings, self._pipeline)
         return bad_records(self._spark, source.topic, ranges, self._settings, self._pipeline)
 
     def _ranges(self, topic: str, chunk: Places) -> Ranges:

@@ -92,7 +92,13 @@ class Supervised:
         return True
 
     def _try(self) -> None:
-        settlement = Settlement(self._label, self._pipeline.sources, self._spark, self._settings)
+        settlement = Settlement(
+            self._label,
+            self._pipeline.sources,
+            self._spark,
+            self._settings,
+            in_real_time=self._pipeline.latency == "real-time",
+        )
         spark = self._spark.newSession()
         kafka = Connection(self._settings).for_spark()
         starts = settlement.starts()
