@@ -29,7 +29,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from bench import start
+from bench import prices, start
 from bench.events import fill
 from bench.pipelines_app import app
 from headwater import Log, Settings, Topic, embedded
@@ -172,7 +172,7 @@ def exactly_once(bench: Bench) -> dict[str, float]:
 
 
 def main(count: int, *cases: str) -> None:
-    chosen = cases or (*CASES, "sink", "start")
+    chosen = cases or (*CASES, "sink", "start", "profile")
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(home=Path(folder), kafka_port=a_free_port())
         embedded.up(settings, [embedded.SERVERS["kafka"]], lambda *_: None)
@@ -194,6 +194,9 @@ def _figures(settings: Settings, count: int, cases: tuple[str, ...]) -> dict[str
     for case in cases:
         if case == "sink":
             figures |= exactly_once(bench)
+        elif case == "profile":
+            for name, price in prices.measure(settings, count):
+                SAY.print(f"{price:8.2f} µs a row  {name}", highlight=False)
         elif case == "start":
             figures |= start.measure()
         else:

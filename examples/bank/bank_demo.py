@@ -103,14 +103,18 @@ def pay_at_last(log: Log) -> None:
 
 
 def await_letters(log: Log, count: int) -> None:
-    topic = f"{PAYMENTS.name}.dead"
-
-    def is_there() -> bool:
-        return topic in log.topics.names() and sum(1 for _ in log.read(topic)) >= count
-
-    if not wait_until(is_there, A_WHILE, pause=0.5):
+    if not wait_until(lambda: buried(log) >= count, A_WHILE, pause=0.5):
         told = (HOME / "run.log").read_text()[-3000:]
         raise SystemExit(f"no {count} dead letters within two minutes:\n{told}")
+
+
+def buried(log: Log) -> int:
+    """Bad records with a letter; each pipeline that met one has written its own."""
+    topic = f"{PAYMENTS.name}.dead"
+    if topic not in log.topics.names():
+        return 0
+    headers = [dict(record.headers) for record in log.read(topic)]
+    return len({(one["headwater.partition"], one["headwater.offset"]) for one in headers})
 
 
 def counted(log: Log) -> tuple[int, int]:
@@ -123,13 +127,13 @@ def counted(log: Log) -> tuple[int, int]:
 
 def summarise(log: Log, written: int) -> int:
     windows, payments = counted(log)
-    letters = sum(1 for _ in log.read(f"{PAYMENTS.name}.dead"))
+    letters = buried(log)
     alerts = {(row.value.card, row.value.paid_at) for row in log.read(LARGE)}
     table = Table("what", "count", box=None)
     table.add_row("payments written whole", f"{written:,}")
     table.add_row(f"counted in {windows:,} windows, exactly once", f"{payments:,}")
     table.add_row("large payments told in real time", f"{len(alerts):,}")
-    table.add_row("dead letters", f"{letters:,}")
+    table.add_row("broken ones, each a dead letter", f"{letters:,}")
     table.add_row("lost or counted twice", f"{abs(written - payments):,}")
     CONSOLE.print(table)
     return 0 if payments == written and letters == 40 else 1
