@@ -72,9 +72,9 @@ def test_a_released_task_comes_again_with_its_count_and_dies_after_the_last_try(
         work(queue, handle, until=lambda: len(seen) == 20 and seen[7] == 3)
     ((value, headers),) = dead(log, mails)
     assert value == b'{"n":7}'
-    assert headers["dead.reason"] == b"the mail server is down"
-    assert (headers["dead.topic"], headers["dead.tries"]) == (mails.name.encode(), b"3")
-    assert set(headers) >= {"dead.partition", "dead.offset"}
+    assert headers["headwater.reason"] == b"the mail server is down"
+    assert (headers["headwater.topic"], headers["headwater.tries"]) == (mails.name.encode(), b"3")
+    assert set(headers) >= {"headwater.partition", "headwater.offset"}
 
 
 def test_a_rejected_task_dies_at_once(log, mails, name):
@@ -223,5 +223,5 @@ def test_a_task_as_large_as_its_topic_takes_can_be_buried(log, name):
         log.topics.alter(f"{name}.dead", partitions=2)
     with log.queue(topic, name):
         ((value, headers),) = dead(log, topic)
-    assert (len(value) > 2_900_000, len(headers["dead.reason"])) == (True, 1000)
-    assert headers["dead.queue"] == name.encode()
+    assert (len(value) > 2_900_000, len(headers["headwater.reason"])) == (True, 1000)
+    assert headers["headwater.queue"] == name.encode()

@@ -9,7 +9,6 @@ copy: it is a person who decides that it may go.
 """
 
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -23,9 +22,7 @@ SUFFIX = ".dead"
 PREFIX = "headwater."
 RESENT_FROM = f"{PREFIX}resent-from"
 _NAMES = ("reason", "pipeline", "queue", "tries", "topic", "partition", "offset", "timestamp", "dead-at")
-_OLDER = ("queue", "topic", "partition", "offset", "tries", "reason")
 _OURS = {f"{PREFIX}{name}" for name in _NAMES}
-_OLDER_NAMES = {f"dead.{name}" for name in _OLDER}
 _NEEDED = {f"{PREFIX}{name}" for name in ("topic", "partition", "offset", "timestamp", "dead-at")}
 _LONGEST_REASON = 1000
 _ROOM_FOR_HEADERS = 10_000
@@ -69,7 +66,7 @@ class Letter:
             "dead-at": self.dead_at.isoformat(timespec="milliseconds"),
         }
         ours = [(f"{PREFIX}{name}", text.encode(errors="replace")) for name, text in said.items() if text]
-        return [*_original(self.headers, _OURS), *ours]
+        return [*_original(self.headers), *ours]
 
     @classmethod
     def read(cls, record: Record) -> Self | None:
@@ -91,7 +88,7 @@ class Letter:
             timestamp=datetime.fromisoformat(said["timestamp"]),
             key=record.key,
             value=record.data,
-            headers=_original(record.headers, _OURS | _OLDER_NAMES if "queue" in said else _OURS),
+            headers=_original(record.headers),
             reason=said.get("reason", ""),
             pipeline=said.get("pipeline", ""),
             queue=said.get("queue", ""),
@@ -123,18 +120,10 @@ def resent_headers(letter: Letter, record: Record) -> list[tuple[str, bytes | No
     return [*kept, (RESENT_FROM, f"{record.topic}[{record.partition}]@{record.offset}".encode())]
 
 
-def older_headers(letter: Letter) -> list[tuple[str, bytes | None]]:
-    """The names that a queue's letters had before pipelines wrote letters too; readers may look for them."""
-    said = dict(letter.written_headers())
-    return [(f"dead.{name}", said[f"{PREFIX}{name}"]) for name in _OLDER if f"{PREFIX}{name}" in said]
-
-
 def instant(milliseconds: int) -> datetime:
     """A moment of the log's clock."""
     return _EPOCH + milliseconds * _MILLISECOND
 
 
-def _original(
-    headers: Iterable[tuple[str, bytes | None]], ours: AbstractSet[str]
-) -> list[tuple[str, bytes | None]]:
-    return [(name, value) for name, value in headers if name not in ours]
+def _original(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    return [(name, value) for name, value in headers if name not in _OURS]

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from headwater.clock import Deadline
 from headwater.errors import BadQueue, BrokerRefused
 from headwater.log.connection import ANSWER_WITHIN, Connection, open_only, raise_for, translated
-from headwater.log.letter import Letter, dead_topic, older_headers, prepare
+from headwater.log.letter import Letter, dead_topic, prepare
 from headwater.log.member import GroupStart
 from headwater.log.record import Decode, Record
 from headwater.log.topics import Topics
@@ -155,8 +155,7 @@ class Queue:
             queue=self._name,
             tries=task.tries,
         )
-        written = [*letter.written_headers(), *older_headers(letter)]
-        headers = {name: value for name, value in written if value is not None}
+        headers = {name: value for name, value in letter.written_headers() if value is not None}
         self._writer.append_bytes(self.dead_topic, task.data, key=task.key, headers=headers)
         self._writer.flush()
 
