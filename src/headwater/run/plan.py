@@ -13,11 +13,9 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from headwater.app import Latency, Pipeline, Source
 from headwater.errors import BadPipeline, HeadwaterError
 from headwater.run.decode import parsed
+from headwater.run.progress import Offsets
 from headwater.run.realtime import parsed_in_jvm
 from headwater.settings import Settings
-
-Starts = Mapping[str, Mapping[int, int]]
-"""The offset of each partition of each topic."""
 
 FETCHING = {
     "kafka.isolation.level": "read_committed",
@@ -33,7 +31,7 @@ def rows_of(
     spark: SparkSession,
     settings: Settings,
     kafka: Mapping[str, str],
-    starts: Starts,
+    starts: Offsets,
     *,
     latency: Latency | None = None,
 ) -> DataFrame:
@@ -57,7 +55,7 @@ def _table(
     source: Source,
     reader: DataStreamReader,
     settings: Settings,
-    starts: Starts,
+    starts: Offsets,
     *,
     in_jvm: bool,
 ) -> DataFrame:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 State = Literal["starting", "running", "waiting", "stopped", "done", "failed"]
-Offsets = dict[str, dict[int, int]]
+Offsets = Mapping[str, Mapping[int, int]]
 """The offset of each partition of each topic."""
 
 
@@ -85,7 +85,7 @@ class Figures:
 
 
 def _merged(told: Mapping[str, Any], name: str) -> Offsets:
-    found: Offsets = {}
+    found: dict[str, dict[int, int]] = {}
     for source in told["sources"]:
         for topic, offsets in (source.get(name) or {}).items():
             found[topic] = {int(partition): offset for partition, offset in offsets.items()}

@@ -1,6 +1,5 @@
 """Query: one pipeline as one of Spark's streaming queries, started, watched and stopped between batches."""
 
-from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Event
 from typing import Any
@@ -58,9 +57,7 @@ class Query:
     def start(self, spark: SparkSession, rows: DataFrame, *, once: bool = False) -> None:
         """Start it on its checkpoint; with `once` it ends when it has read what is there now."""
         spark.streams.addListener(_Listener(self.inbox))
-        spark.sparkContext.setLocalProperty(
-            "spark.scheduler.pool", self._label
-        )  # its fair share of the slots
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._label)  # a fair share of slots
         if self._pipeline.latency == "real-time" and not once:
             writer = in_real_time(rows, self._pipeline, self._settings)
             self._is_in_batches = False
@@ -114,8 +111,7 @@ class Query:
         if self._stopping.is_set():  # the batch is planned, nothing of it is written: it runs next time
             raise InterruptedError(STOPPED)
         self._written = number
-        session = rows.sparkSession
-        query = session.sparkContext.getLocalProperty(_QUERY_ID) or ""
+        query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
         batch = Batch(self._label, number, query, self._settings)
         if len(self._pipeline.sinks) > 1:  # once computed, so that state is not touched twice
             rows = rows.persist()
@@ -131,16 +127,16 @@ class _Listener(StreamingQueryListener):
     """Puts what Spark tells into an inbox: its thread is shared by all queries and must not wait."""
 
     def __init__(self, inbox: "SimpleQueue[Progress | None]") -> None:
-        self._tell: Callable[[Progress | None], None] = inbox.put
+        self._inbox = inbox
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
         pass
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        self._tell(Progress.of(event.progress))
+        self._inbox.put(Progress.of(event.progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802
-        self._tell(ENDED)
+        self._inbox.put(ENDED)

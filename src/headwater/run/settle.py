@@ -8,7 +8,7 @@ fenced by the transactional id, so that two drivers of one pipeline cannot both 
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from pyspark.sql import SparkSession
@@ -21,11 +21,9 @@ from headwater.log.positions import Positions
 from headwater.log.topics import Topics
 from headwater.log.transfer import Transfer
 from headwater.run.letters import Ranges, bad_in_real_time, bad_records
+from headwater.run.progress import Offsets
 from headwater.run.standing import Places, Standing
 from headwater.settings import Settings
-
-Offsets = Mapping[str, Mapping[int, int]]
-"""The offset of each partition of each topic."""
 
 AT_ONCE = 500_000
 """Offsets that one transaction covers at most, so that no number of letters outlasts it."""
@@ -47,6 +45,7 @@ class Settlement:
         settings: Settings,
         *,
         in_real_time: bool = False,
+        has_run: bool = False,
         within: timedelta = SETTLE_WITHIN,
     ) -> None:
         self.lost = 0
@@ -56,7 +55,7 @@ class Settlement:
         self._spark, self._settings, self._within = spark, settings, within
         self._in_real_time = in_real_time
         self._connection = Connection(settings)
-        self._standing = Standing(pipeline, sources, self._connection)
+        self._standing = Standing(pipeline, sources, self._connection, has_run=has_run)
 
     def starts(self) -> dict[str, dict[int, int]]:
         """Where the pipeline begins when it has no checkpoint: its group's place, kept from now on."""
@@ -72,8 +71,10 @@ class Settlement:
     def catch_up(self, starts: Offsets) -> None:
         """Stand at a checkpoint's place when the broker has forgotten the group's."""
         self._open()
-        if self._standing.is_forgotten and (ahead := self._standing.behind(_flat(starts))):
+        missed = {one: at for one, at in _flat(starts).items() if one in self._standing.forgotten}
+        if ahead := self._standing.behind(missed):
             self._move(ahead)
+        self._standing.forgotten.clear()
 
     def is_at(self, starts: Offsets) -> bool:
         """Whether everything before these offsets is settled."""

@@ -3,7 +3,7 @@
 The group is named as the pipeline, and no reader ever joins it. Its place is kept from the pipeline's
 first start on, so that "the end" means the same moment for ever. A group that stands behind the log's end
 belongs to a topic that was made anew, and starts over. A broker forgets a group that was not moved for long
-(seven days by default).
+(seven days by default); the pipeline's checkpoint then tells where it stood.
 """
 
 import time
@@ -29,14 +29,17 @@ T = TypeVar("T")
 class Standing:
     """The place of a pipeline's group in each partition that it reads, and the only way to move it."""
 
-    def __init__(self, pipeline: str, sources: Sequence[Source], connection: Connection) -> None:
+    def __init__(
+        self, pipeline: str, sources: Sequence[Source], connection: Connection, *, has_run: bool = False
+    ) -> None:
         self._pipeline = pipeline
         self._sources = sources
         self._connection = connection
         self._transfer: Transfer | None = None
         self._places: Places = {}
-        self.is_forgotten = False
-        """Whether the broker knew no place of the group when it was first looked at."""
+        self._has_run = has_run
+        self.forgotten: set[Partition] = set()
+        """Where the pipeline has run, by its checkpoint, and the broker knows no place of its group."""
 
     def open(self) -> Transfer:
         """Fence older drivers of this pipeline and look where the group stands; done once."""
@@ -98,12 +101,13 @@ class Standing:
     def _placed(self, transfer: Transfer, source: Source, partitions: range) -> Places:
         topic = source.topic.name
         known = transfer.committed(Partition(topic, one) for one in partitions)
-        self.is_forgotten = self.is_forgotten or not known
         ends = Positions(self._connection).end(topic, partitions)
         kept = {where: at for where, at in known.items() if at <= ends[where.partition]}
-        first = self._first(source, partitions, is_new=not kept)
+        first = self._first(source, partitions, is_new=not (kept or self._has_run))
         new = {where: at for where, at in first.items() if where not in kept}
-        if new:
+        if self._has_run:  # its place is in its checkpoint, and told with its first batch
+            self.forgotten |= new.keys()
+        elif new:
             transfer.place(new)
         return kept | new
 

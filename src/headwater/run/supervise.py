@@ -49,7 +49,7 @@ class Supervised:
         self._stopping = Event()
         self._pause = FIRST_PAUSE
         self._thread = Thread(target=self._run, name=self._label, daemon=True)
-        self._once = self._has_run = False
+        self._once = False
 
     def start(self, *, once: bool) -> None:
         """Begin; with `once`, end when what is in the topics now is read."""
@@ -92,20 +92,20 @@ class Supervised:
         return True
 
     def _try(self) -> None:
+        spark = self._spark.newSession()
+        has_run = has_checkpoint(self._label, self._settings, spark)
         settlement = Settlement(
             self._label,
             self._pipeline.sources,
             self._spark,
             self._settings,
             in_real_time=self._pipeline.latency == "real-time",
+            has_run=has_run,
         )
-        spark = self._spark.newSession()
-        kafka = Connection(self._settings).for_spark()
-        starts = settlement.starts()
-        self._has_run = has_checkpoint(self._label, self._settings, spark)
-        if settlement.has_begun and not self._has_run:
+        if settlement.has_begun and not has_run:
             raise _lost(self._label, self._settings)
-        rows = rows_of(self._pipeline, spark, self._settings, kafka, starts)
+        kafka = Connection(self._settings).for_spark()
+        rows = rows_of(self._pipeline, spark, self._settings, kafka, settlement.starts())
         query = Query(self._pipeline, self._label, self._settings)
         with blamed(self._pipeline):
             query.start(spark, rows, once=self._once)
@@ -140,9 +140,7 @@ class Supervised:
             return "silence" if is_active else ENDED
 
     def _took(self, progress: Progress, settlement: Settlement) -> None:
-        if self._has_run:
-            settlement.catch_up(progress.starts)
-            self._has_run = False
+        settlement.catch_up(progress.starts)
         clean = progress.is_clean and settlement.is_at(progress.starts)
         dead = self.figures.dead + settlement.settle(progress.ends, clean=clean)
         self._now(**_figures(progress, self.figures), dead=dead)
