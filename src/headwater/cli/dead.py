@@ -11,8 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from headwater.cli import arguments
 from headwater.cli.output import ERRORS, AsJson, counted, is_terminal, say, show
-from headwater.cli.tail import _readable as readable
-from headwater.cli.tail import _visible as visible
+from headwater.cli.tail import readable, visible
 from headwater.log.dead import DeadLetters, DeadState, Found, OnProgress, topics_with_letters
 
 app = typer.Typer(no_args_is_help=True)

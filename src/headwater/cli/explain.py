@@ -8,15 +8,13 @@ import typer
 
 from headwater.cli.output import AsJson, progress_bar
 from headwater.cli.python_files import app_in
-from headwater.cli.run import APP_HELP
+from headwater.cli.run import AppFile, Only
 from headwater.settings import Settings
 
 
 def explain(
-    path: Annotated[str, typer.Argument(metavar="FILE.PY[:APP]", help=APP_HELP)],
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this pipeline; may be given again.")
-    ] = None,
+    path: AppFile,
+    only: Only = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show Spark's plan too.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -22,16 +22,22 @@ from headwater.cli.output import ERRORS, AsJson, is_terminal, note, progress_bar
 from headwater.cli.python_files import app_in
 from headwater.settings import Settings
 
-APP_HELP = "A Python file with an App in it; file.py:NAME when it has several."
+AppFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE.PY[:APP]", help="A Python file with an App in it; file.py:NAME when it has several."
+    ),
+]
+Only = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Only this pipeline; may be given again.")
+]
 _LOOK_EVERY = 0.25
 _LINE_EVERY = 1.0
 
 
 def run(
-    path: Annotated[str, typer.Argument(metavar="FILE.PY[:APP]", help=APP_HELP)],
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this pipeline; may be given again.")
-    ] = None,
+    path: AppFile,
+    only: Only = None,
     once: Annotated[bool, typer.Option("--once", help="End when what is in the topics now is read.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Print lines for a log, not a live table.")] = False,
     as_json: AsJson = False,

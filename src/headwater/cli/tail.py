@@ -92,9 +92,9 @@ def _as_json(record: Record, *, is_row: bool) -> dict[str, Any]:
         "partition": record.partition,
         "offset": record.offset,
         "appended_at": record.appended_at,
-        "key": _readable(record.key),
+        "key": readable(record.key),
         "value": _row(record) if is_row else _parsed(record.data),
-        "headers": [[name, _readable(value)] for name, value in record.headers],
+        "headers": [[name, readable(value)] for name, value in record.headers],
     }
 
 
@@ -102,7 +102,7 @@ def _as_text(record: Record, *, is_row: bool) -> Text:
     return Text.assemble(
         (f"{record.partition}@{record.offset} ", "cyan"),
         (f"{record.appended_at:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z ", "dim"),
-        (f"{_visible(_readable(record.key))} " if record.key is not None else "", "green"),
+        (f"{visible(readable(record.key))} " if record.key is not None else "", "green"),
         _value_text(record, is_row=is_row),
     )
 
@@ -111,9 +111,9 @@ def _value_text(record: Record, *, is_row: bool) -> str:
     if record.data is None:
         return "(deleted)"
     try:
-        return _visible(_encode(record.value).decode() if is_row else _readable(record.data))
+        return visible(_encode(record.value).decode() if is_row else readable(record.data))
     except Undecodable as error:
-        return _visible(f"(undecodable: {error.message}) {_readable(record.data)}")
+        return visible(f"(undecodable: {error.message}) {readable(record.data)}")
 
 
 def _row(record: Record) -> Any:
@@ -130,10 +130,10 @@ def _parsed(data: bytes | None) -> Any:
             return None
         return msgspec.Raw(msgspec.json.format(data, indent=0))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _readable(data)
+        return readable(data)
 
 
-def _readable(data: bytes | None) -> Any:
+def readable(data: bytes | None) -> Any:
     """Bytes as text; as base64:… when they are none, or could be taken for such."""
     try:
         text = None if data is None else data.decode()
@@ -143,7 +143,7 @@ def _readable(data: bytes | None) -> Any:
     return text if is_text else arguments.BASE64 + base64.b64encode(data or b"").decode()
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Text on one line, without what would move a terminal's cursor or change its colours."""
     if text.isprintable():
         return text

@@ -14,7 +14,10 @@ from headwater.app import Pipeline
 from headwater.errors import BadPipeline
 from headwater.run.plan import blamed, rows_of
 from headwater.run.realtime import Refusal, refusals, refused
+from headwater.run.realtime_plan import each, nodes
 from headwater.settings import Settings
+from headwater.sink.contract import Sink
+from headwater.sink.kafka import KafkaSink
 
 NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:9"}
 _STATEFUL = {
@@ -29,9 +32,12 @@ _STATEFUL = {
     "TransformWithStateInPySpark": "state of the user's own",
     "SessionWindow": "session window",
 }
+_IN_TRANSACTIONS = (
+    "each slice of a batch is one Kafka transaction that also commits the batch's number; "
+    "a batch that is tried again skips the slices that are there"
+)
 _WHY = {
-    "exactly-once": "each slice of a batch is one Kafka transaction that also commits the batch's number; "
-    "a batch that is tried again skips the slices that are there",
+    "exactly-once": "a batch is written under its number; one that is tried again leaves what is there",
     "at-least-once": "a batch that is tried again is written again: readers may see rows twice",
     "at-most-once": "a batch is marked before it is written: one that was cut short is not tried again, "
     "and its rows may be missing",
@@ -65,8 +71,7 @@ def explain(pipeline: Pipeline, spark: SparkSession, settings: Settings) -> Expl
         pipeline=pipeline.name,
         reads=tuple(one.topic.name for one in pipeline.sources),
         writes=tuple(
-            {"sink": one.name, "guarantee": one.guarantee, "why": _why(one.guarantee)}
-            for one in pipeline.sinks
+            {"sink": one.name, "guarantee": one.guarantee, "why": _why(one)} for one in pipeline.sinks
         ),
         latency=pipeline.latency,
         output=pipeline.output,
@@ -86,8 +91,9 @@ def _against_real_time(pipeline: Pipeline, spark: SparkSession, settings: Settin
     return refusals(rows, pipeline.output if pipeline.latency == "real-time" else "update")
 
 
-def _why(guarantee: str) -> str:
-    return _WHY[guarantee]
+def _why(sink: Sink) -> str:
+    is_ours = isinstance(sink, KafkaSink) and sink.guarantee == "exactly-once"
+    return _IN_TRANSACTIONS if is_ours else _WHY[sink.guarantee]
 
 
 def _check_output(pipeline: Pipeline, rows: DataFrame) -> None:
@@ -99,19 +105,8 @@ def _check_output(pipeline: Pipeline, rows: DataFrame) -> None:
 
 
 def _stateful(rows: DataFrame) -> Iterator[str]:
-    for node in _nodes(rows._jdf.queryExecution().analyzed()):  # noqa: SLF001
+    for node in nodes(rows._jdf.queryExecution().analyzed()):  # noqa: SLF001
         name = node.nodeName()
-        streams = [one for one in _children(node) if one.isStreaming()]
+        streams = [one for one in each(node.children()) if one.isStreaming()]
         if name in _STATEFUL and len(streams) >= (2 if name == "Join" else 1):
             yield _STATEFUL[name]
-
-
-def _nodes(node: Any) -> Iterator[Any]:
-    yield node
-    for one in _children(node):
-        yield from _nodes(one)
-
-
-def _children(node: Any) -> list[Any]:
-    children = node.children()
-    return [children.apply(index) for index in range(children.size())]

@@ -8,6 +8,7 @@ pipeline: only the first kind is tried again.
 import re
 
 from headwater.errors import HeadwaterError, PipelineFailed
+from headwater.sink.failures import said_in
 
 _PASSING = (
     "org.apache.kafka.common.errors.TimeoutException",
@@ -29,9 +30,11 @@ _PASSING = (
     "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT",  # in real time, while another job holds slots for a moment
     "MetadataFetchFailedException",
     "FetchFailedException",
-    *(f"[{code}]" for code in ("broker-unreachable", "not-acknowledged", "transaction-aborted")),
-    *(f"[{code}]" for code in ("outcome-unknown", "writer-fenced", "registry-unreachable")),
 )
+_PASSING_CODES = {
+    *("broker-unreachable", "not-acknowledged", "transaction-aborted"),
+    *("outcome-unknown", "writer-fenced", "registry-unreachable"),
+}
 _STAYING = (
     "CONCURRENT_STREAM_LOG_UPDATE",
     "MULTI_STREAMING_QUERY",
@@ -43,7 +46,6 @@ _HINTS = {
     "KAFKA_DATA_LOSS": "the log no longer has what the pipeline has not read: retention was too short",
     "Some data may have been lost": "the log no longer has what the pipeline has not read",
 }
-_OURS = re.compile(r"headwater\.errors\.\w+: (?P<message>.*? \[[a-z-]+\](?:\n  .*)*)")
 _PYTHON = re.compile(
     r"^(?P<said>(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Failed)\b.*)$", re.MULTILINE
 )
@@ -52,25 +54,24 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 
 def is_passing(error: BaseException) -> bool:
     """Whether the cause lies outside the pipeline and may be gone at the next try."""
+    ours = error if isinstance(error, HeadwaterError) else said_in(str(error))
+    if ours is not None:
+        return ours.code in _PASSING_CODES
     said = f"{type(error).__name__}: {error}"
-    if isinstance(error, HeadwaterError):
-        return f"[{error.code}]" in _PASSING
     return not any(one in said for one in _STAYING) and any(one in said for one in _PASSING)
 
 
 def told(error: BaseException, pipeline: str) -> HeadwaterError:
     """The error as people read it: the innermost cause in a few lines, the whole of it in the log file."""
-    if isinstance(error, HeadwaterError):
-        return error
     said = str(error)
+    ours = error if isinstance(error, HeadwaterError) else said_in(said)
+    if ours is not None:
+        return ours
     hint = next((words for mark, words in _HINTS.items() if mark in said), "")
     return PipelineFailed(f"pipeline {pipeline!r} failed", detail=_cause(said), hint=hint)
 
 
 def _cause(said: str) -> str:
-    ours = _OURS.search(said)
-    if ours:
-        return ours["message"]
     head = said.split("=== Streaming Query ===", maxsplit=1)[0].split("JVM stacktrace:", maxsplit=1)[0]
     python = [one["said"] for one in _PYTHON.finditer(head) if "py4j" not in one["said"]]
     lines = python[-1:] if "Traceback" in head else head.splitlines()[:3]

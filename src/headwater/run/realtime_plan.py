@@ -69,12 +69,12 @@ def _planned(rows: DataFrame) -> Any:
 
 
 def _reads_twice(rows: DataFrame) -> bool:
-    leaves = [one for one in _each(_analysed(rows).collectLeaves()) if one.isStreaming()]
+    leaves = [one for one in each(_analysed(rows).collectLeaves()) if one.isStreaming()]
     return any(one == other for index, one in enumerate(leaves) for other in leaves[:index])
 
 
 def _aggregates(rows: DataFrame) -> bool:
-    return any(_name(one) == "Aggregate" and one.isStreaming() for one in _nodes(_analysed(rows)))
+    return any(_name(one) == "Aggregate" and one.isStreaming() for one in nodes(_analysed(rows)))
 
 
 def _told(rows: DataFrame) -> Iterator[Refusal]:
@@ -89,16 +89,18 @@ def _told(rows: DataFrame) -> Iterator[Refusal]:
 
 def _above_sources(plan: Any) -> list[Any]:
     """The operators that a row of a stream passes; those of static tables are run before."""
-    return [one for one in _nodes(plan) if any(_name(other) == _SOURCE for other in list(_nodes(one))[1:])]
+    return [one for one in nodes(plan) if any(_name(other) == _SOURCE for other in list(nodes(one))[1:])]
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
+def nodes(plan: Any) -> Iterator[Any]:
+    """A plan's operators, each before those that it reads from."""
     yield plan
-    for one in _each(plan.children()):
-        yield from _nodes(one)
+    for one in each(plan.children()):
+        yield from nodes(one)
 
 
-def _each(sequence: Any) -> list[Any]:
+def each(sequence: Any) -> list[Any]:
+    """Scala's sequence as a list."""
     return [sequence.apply(index) for index in range(sequence.size())]
 
 

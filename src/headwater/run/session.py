@@ -1,8 +1,8 @@
 """The session that pipelines run in: tuned, quiet, quick to start, and gone when it is closed.
 
-Without `spark_master` it is this machine with all its cores, bound to loopback; with it, a cluster, to
-which our package, the user's files and the connectors' jars are shipped. `spark_options` stand above
-everything that is set here.
+Without `spark_master`, or with one that begins with `local`, it is this machine, bound to loopback; with
+another, a cluster, to which our package, the user's files and the connectors' jars are shipped.
+`spark_options` stand above everything that is set here.
 
 A process has one JVM, because PySpark has one: a second session shares it, with its own views and SQL
 settings, and the last `close` ends it.
