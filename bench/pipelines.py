@@ -89,10 +89,13 @@ class Bench:
         output = self._output(case)
         name = f"plain-{output.name}-{self._runs}"
         self.log.topics.create(Topic(name, schema=output.schema, key=output.key, partitions=4))
+        reads = [
+            {"name": one.name, "schema": one.spark_schema.json(), "event_time": one.event_time}
+            for one in self._inputs(case)
+        ]
         with tempfile.TemporaryDirectory() as folder:
-            return self._measured(
-                "bench.pipelines_plain", case, self.address, self._jars, name, folder, output=name
-            )
+            given = (case, self.address, self._jars, name, output.key or "", folder, json.dumps(reads))
+            return self._measured("bench.pipelines_plain", *given, output=name)
 
     def ours(self, case: str) -> Side:
         output = self._output(case)
@@ -115,9 +118,11 @@ class Bench:
         if f"bench.{case}" in self.log.groups.names():
             self.log.groups.delete(f"bench.{case}")
 
+    def _inputs(self, case: str) -> list[Topic]:
+        return [one.topic for one in app.only([case]).pipelines[0].sources]
+
     def _output(self, case: str) -> Topic:
-        found = next(one for one in app.pipelines if one.name == case).sinks[0]
-        return found.topic  # type: ignore[attr-defined,no-any-return]
+        return app.only([case]).pipelines[0].sinks[0].topic  # type: ignore[attr-defined,no-any-return]
 
     def _measured(self, module: str, *arguments: str, output: str) -> Side:
         self._runs += 1

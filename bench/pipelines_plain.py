@@ -1,32 +1,24 @@
 """The same pipelines as people write them by hand in PySpark, with Spark's default settings.
 
 Two things are set as ours are, because nobody would leave them: as many shuffle partitions as the
-machine can use (Spark's 200 would be slower), and the same bound on a batch.
+machine can use (Spark's 200 would be slower), and the same bound on a batch. Nothing of Headwater is
+imported, for memory is measured too.
 """
 
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as F
 
-from bench.events import CLICKS, IMPRESSIONS, PAYMENTS
-from bench.pipelines_app import app, attributed, hopping, large, sessions, tumbling
-from headwater import Topic
+from bench.functions import BY_CASE
 
-CASES: dict[str, tuple[Callable[..., DataFrame], list[Topic]]] = {
-    "filter": (large, [PAYMENTS]),
-    "tumbling": (tumbling, [PAYMENTS]),
-    "hopping": (hopping, [PAYMENTS]),
-    "session": (sessions, [PAYMENTS]),
-    "join": (attributed, [IMPRESSIONS, CLICKS]),
-}
+Read = dict[str, str]  # a topic's name, its schema as Spark writes it, its event time
 
 
-def main(case: str, address: str, jars: str, output: str, folder: str) -> None:
+def main(case: str, address: str, jars: str, output: str, key: str, folder: str, reads: str) -> None:
     began = time.monotonic()
     spark = (
         SparkSession.builder.master("local[2]")
@@ -36,10 +28,8 @@ def main(case: str, address: str, jars: str, output: str, folder: str) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    function, topics = CASES[case]
     started = time.monotonic()
-    rows = function(*(_read(spark, address, one, case) for one in topics))
-    key = next(one for one in app.pipelines if one.name == case).sinks[0].topic.key  # type: ignore[attr-defined]
+    rows = BY_CASE[case](*(_read(spark, address, one, case) for one in json.loads(reads)))
     query = (
         rows.select(F.col(key).cast("string").alias("key"), F.to_json(F.struct("*")).alias("value"))
         .writeStream.format("kafka")
@@ -64,19 +54,18 @@ def main(case: str, address: str, jars: str, output: str, folder: str) -> None:
     )
 
 
-def _read(spark: SparkSession, address: str, topic: Topic, case: str) -> DataFrame:
+def _read(spark: SparkSession, address: str, topic: Read, case: str) -> DataFrame:
     raw = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", address)
-        .option("subscribe", topic.name)
+        .option("subscribe", topic["name"])
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 1_000_000)
         .load()
     )
-    rows = raw.select(F.from_json(F.col("value").cast("string"), topic.spark_schema).alias("row")).select(
-        "row.*"
-    )
-    return rows if case == "filter" else rows.withWatermark(topic.event_time or "", "10 seconds")
+    schema = types.StructType.fromJson(json.loads(topic["schema"]))
+    rows = raw.select(F.from_json(F.col("value").cast("string"), schema).alias("row")).select("row.*")
+    return rows if case == "filter" else rows.withWatermark(topic["event_time"], "10 seconds")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.events import PAYMENTS
-from bench.pipelines_app import LARGE, large
+from bench.functions import large
+from bench.pipelines_app import LARGE
 from headwater import KafkaSink, Log, Settings, Source, Topic
 from headwater.log.connection import Connection
 from headwater.run.decode import parsed
