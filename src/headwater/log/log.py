@@ -13,7 +13,7 @@ know, by its name alone (bytes).
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from headwater.errors import UnknownTopic
 from headwater.log.bootstrap import Bootstrap
@@ -26,11 +26,14 @@ from headwater.log.positions import Beginning, Positions, Start
 from headwater.log.queue import Queue
 from headwater.log.reader import Reader
 from headwater.log.record import Decode, as_bytes
-from headwater.log.registry import Schemas
+from headwater.log.schemas import open_schemas
 from headwater.log.topic import Topic
 from headwater.log.topics import Topics
 from headwater.log.writer import DELIVER_WITHIN, Writer
 from headwater.settings import Settings
+
+if TYPE_CHECKING:
+    from headwater.log.registry import Schemas
 
 
 class Log:
@@ -56,9 +59,9 @@ class Log:
         return Groups(self._connection)
 
     @cached_property
-    def schemas(self) -> Schemas:
+    def schemas(self) -> "Schemas":
         """The schema registry."""
-        return Schemas.open(self._settings)
+        return open_schemas(self._settings)
 
     def writer(
         self, *, transactional_id: str | None = None, deliver_within: timedelta = DELIVER_WITHIN

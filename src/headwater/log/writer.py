@@ -12,7 +12,7 @@ left open. A writer belongs to one thread.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -27,11 +27,14 @@ from headwater.errors import (
 from headwater.log.channel import BY_KEY, Channel, key_bytes, turns
 from headwater.log.connection import ANSWER_WITHIN, Connection, raise_for, translated
 from headwater.log.member import Member
-from headwater.log.registry import Schemas
+from headwater.log.schemas import open_schemas
 from headwater.log.topic import Topic
 from headwater.log.topics import Topics
 from headwater.log.transaction import Transactions
 from headwater.settings import Settings
+
+if TYPE_CHECKING:
+    from headwater.log.registry import Schemas
 
 DELIVER_WITHIN = timedelta(seconds=60)
 LARGEST = 1_000_000
@@ -179,8 +182,8 @@ class Writer:
             self._turns[topic] = turns(Topics(self._connection).partitions(topic))
         return self._turns[topic]
 
-    def _registry(self) -> Schemas:
-        self._schemas = self._schemas or Schemas.open(self._settings)
+    def _registry(self) -> "Schemas":
+        self._schemas = self._schemas or open_schemas(self._settings)
         return self._schemas
 
     def _send(

@@ -2,8 +2,11 @@
 
 A worker of PySpark's own daemon imports pyarrow and the pipeline's modules by itself, each worker again
 and before the first record. Forked from here they have them at once. (Not pandas: decoding needs none, and
-a function that does imports it.)
+a function that does imports it.) What was imported is kept from the garbage collector: looking through it,
+every worker would make copies of memory that they share.
 """
+
+import gc
 
 import pyarrow as pa  # noqa: F401 - imported for the workers
 import pyspark.sql.conversion
@@ -14,4 +17,5 @@ from pyspark.daemon import manager
 import headwater.run.decode  # noqa: F401
 
 if __name__ == "__main__":
+    gc.freeze()
     manager()

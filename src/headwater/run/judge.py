@@ -9,7 +9,7 @@ time, and one without a value. A schema registry that is away makes no record ba
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 import pyarrow as pa
@@ -19,11 +19,14 @@ from headwater.errors import Undecodable, UnknownSchema
 from headwater.log.formats import codec_for
 from headwater.log.formats.codec import Row
 from headwater.log.formats.framing import SchemaText
-from headwater.log.registry import Schemas
 from headwater.log.schema import fits_decimal
+from headwater.log.schemas import open_schemas
 from headwater.log.topic import Topic
 from headwater.run.columns import column
 from headwater.settings import Settings
+
+if TYPE_CHECKING:
+    from headwater.log.registry import Schemas
 
 BAD = (
     msgspec.MsgspecError,
@@ -61,13 +64,13 @@ class RegistryAddress:
 
     def open(self) -> "KnownSchemas":
         """A client of it."""
-        return KnownSchemas(Schemas.open(Settings(registry=self.url, registry_options=dict(self.options))))
+        return KnownSchemas(open_schemas(Settings(registry=self.url, registry_options=dict(self.options))))
 
 
 class KnownSchemas:
     """A registry that is asked once for an id that it does not hold: a thousand bad records may name it."""
 
-    def __init__(self, schemas: Schemas) -> None:
+    def __init__(self, schemas: "Schemas") -> None:
         self._schemas = schemas
         self.unknown: set[int] = set()
         self.register = schemas.register

@@ -20,8 +20,6 @@ from headwater.settings import Settings
 FETCHING = {
     "kafka.isolation.level": "read_committed",
     "kafka.max.poll.records": "10000",
-    "kafka.fetch.max.bytes": "16777216",
-    "kafka.max.partition.fetch.bytes": "4194304",
     "kafka.receive.buffer.bytes": "1048576",
 }
 

@@ -103,7 +103,7 @@ def tuned(settings: Settings, slots: int, connectors: Path) -> dict[str, str]:
     )
     always = {
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.warehouse.dir": (settings.home.resolve() / "warehouse").as_uri(),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.ui.showConsoleProgress": "false",

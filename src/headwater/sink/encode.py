@@ -18,7 +18,7 @@ from pyspark.sql import types as spark
 from headwater.errors import HeadwaterError, KeyMissing, ValueMismatch
 from headwater.log.channel import key_bytes
 from headwater.log.formats import codec_for
-from headwater.log.registry import Schemas
+from headwater.log.schemas import open_schemas
 from headwater.log.topic import Topic
 from headwater.settings import Settings
 from headwater.sink.failures import spoken
@@ -82,7 +82,7 @@ class Encode:
 
 
 def _block_encoder(topic: Topic, settings: Settings) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    encode = codec_for(topic, lambda: Schemas.open(settings)).encode
+    encode = codec_for(topic, lambda: open_schemas(settings)).encode
     plain = _plain(topic.spark_schema)
 
     def to_records(block: pa.RecordBatch) -> pa.RecordBatch:
