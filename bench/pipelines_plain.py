@@ -1,7 +1,8 @@
 """The same pipelines as people write them by hand in PySpark, with Spark's default settings.
 
 Two things are set as ours are, because nobody would leave them: as many shuffle partitions as the
-machine can use (Spark's 200 would be slower), and the same bound on a batch. Nothing of Headwater is
+machine can use (Spark's 200 would be slower), and the same bound on a batch (a smaller one for the join,
+whose state does not fit into Spark's heap of 1 GB otherwise: the query dies). Nothing of Headwater is
 imported, for memory is measured too.
 """
 
@@ -60,7 +61,7 @@ def _read(spark: SparkSession, address: str, topic: Read, case: str) -> DataFram
         .option("kafka.bootstrap.servers", address)
         .option("subscribe", topic["name"])
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", 1_000_000)
+        .option("maxOffsetsPerTrigger", 250_000 if case == "join" else 1_000_000)
         .load()
     )
     schema = types.StructType.fromJson(json.loads(topic["schema"]))

@@ -52,8 +52,14 @@ def options(properties: Mapping[str, str]) -> list[str]:
     """Java's options: ours, and over them those that the settings ask for."""
     asked = shlex.split(properties.get("spark.driver.extraJavaOptions", ""))
     has_collector = any(one.startswith("-XX:+Use") and one.endswith("GC") for one in asked)
-    memory = f"-Xmx{properties.get('spark.driver.memory', '1g')}"
+    memory = f"-Xmx{properties.get('spark.driver.memory') or _quarter_of_this_machine()}"
     return [memory, *([] if has_collector else [_COLLECTOR]), *OPTIONS, *asked]
+
+
+def _quarter_of_this_machine() -> str:
+    """Java's own limit, and not Spark's of 1 GB, which a join's state fills; but never below that."""
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return f"{max(1024, pages * size // 4 // 2**20)}m"
 
 
 def logging(log: Path) -> list[str]:

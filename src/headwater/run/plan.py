@@ -63,7 +63,8 @@ def _table(
     if in_jvm:
         found = parsed_in_jvm(reader.load(), source)
     else:
-        found = parsed(reader.option("maxOffsetsPerTrigger", pipeline.batch).load(), source, settings)
+        bound = max(1, pipeline.batch // len(pipeline.sources))
+        found = parsed(reader.option("maxOffsetsPerTrigger", bound).load(), source, settings)
     if pipeline.watermark is None:
         return found
     delay = f"{pipeline.watermark.delay.total_seconds():f} seconds"
