@@ -125,6 +125,7 @@ def _of_this_machine(settings: Settings, slots: int) -> dict[str, str]:
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": str(2 * _cores()),
+        "spark.buffer.pageSize": "4m",  # by default it grows with the heap, and every sort takes some
         "spark.pyspark.python": sys.executable,
         "spark.python.daemon.module": "headwater.run.daemon",
     }
