@@ -14,8 +14,9 @@ from headwater import Log, Settings, Topic, embedded
 from headwater.clock import wait_until
 from headwater.errors import UnknownTopic, WriterFenced
 from headwater.log.connection import Connection
-from headwater.log.dead import DeadLetters, Resent, resending, topics_with_letters
+from headwater.log.dead import DeadLetters, resending, topics_with_letters
 from headwater.log.letter import RESENT_FROM, Letter, dead_topic, prepare
+from headwater.log.letter_box import Resent
 from headwater.log.member import Partition
 from headwater.log.positions import Positions
 from headwater.log.transfer import Transfer
@@ -83,7 +84,7 @@ def test_a_letter_keeps_every_byte_of_its_record(log: Log, topic: str, transfer:
     read = Letter.read(record)
     assert read is not None
     assert (read.key, read.value, read.headers) == (b"\xff", b"\0\xfe", HEADERS)
-    assert (read.identity, read.pipeline) == ((1, 7, MOMENT), "bank.one")
+    assert (read.identity, read.pipeline) == ((topic, 1, 7, MOMENT), "bank.one")
     assert read.reason == "é" * 1000
     assert abs(read.dead_at - buried.dead_at) < timedelta(milliseconds=1)
 
@@ -189,9 +190,9 @@ def test_what_a_queue_gave_up_can_be_resent(log: Log, system: Settings, name: st
 CHILD = """
 import os, signal, sys
 from headwater import Settings
-from headwater.log import dead
+from headwater.log import dead, letter_box
 from headwater.log.transaction import Transactions
-dead.AT_ONCE = 3
+letter_box.AT_ONCE = 3
 point, number, commit = sys.argv[3], iter(range(99)), Transactions.commit
 def die(self):
     last = next(number) == 1

@@ -12,7 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from headwater.cli import arguments
 from headwater.cli.output import ERRORS, AsJson, counted, is_terminal, say, show
 from headwater.cli.tail import readable, visible
-from headwater.log.dead import DeadLetters, DeadState, Found, OnProgress, topics_with_letters
+from headwater.log.dead import DeadLetters, DeadState, topics_with_letters
+from headwater.log.letter import Letter
+from headwater.log.letter_box import Found, OnProgress
 
 app = typer.Typer(no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help=arguments.TOPIC_HELP)]
@@ -66,7 +68,7 @@ def resend(topic: Name, as_json: AsJson = False) -> None:
     buried twice goes back once. The letters stay where they are.
     """
     name = arguments.topic_name(topic)
-    with _bar() as progress:
+    with bar() as progress:
         done = DeadLetters(name).resend(progress)
     text = f"resent {counted(done.sent, 'record')} to {name}"
     record = "a record" if done.doubles == 1 else "records"
@@ -87,7 +89,7 @@ def _state(state: DeadState, *, as_json: bool) -> dict[str, Any]:
     }
 
 
-def _letter(found: Found, *, as_json: bool) -> dict[str, Any]:
+def _letter(found: Found[Letter], *, as_json: bool) -> dict[str, Any]:
     letter = found.letter
     row: dict[str, Any] = {
         "partition": letter.partition,
@@ -105,7 +107,7 @@ def _letter(found: Found, *, as_json: bool) -> dict[str, Any]:
 
 
 @contextmanager
-def _bar() -> Iterator[OnProgress]:
+def bar() -> Iterator[OnProgress]:
     """A bar on standard error while many letters go back; a pipe gets none."""
     columns = (TextColumn("resending"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=ERRORS, transient=True, disable=not is_terminal(sys.stderr)) as bar:

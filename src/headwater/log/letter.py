@@ -8,10 +8,10 @@ Letters are kept for ever. The original is gone after its topic's retention, and
 copy: it is a person who decides that it may go.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, Self
 
 from headwater import clock
 from headwater.log.record import Record
@@ -22,7 +22,8 @@ SUFFIX = ".dead"
 PREFIX = "headwater."
 RESENT_FROM = f"{PREFIX}resent-from"
 _NAMES = ("reason", "pipeline", "queue", "tries", "topic", "partition", "offset", "timestamp", "dead-at")
-_OURS = {f"{PREFIX}{name}" for name in _NAMES}
+_OF_LATE_ONES = ("event-at", "watermark", "missed")
+_OURS = {f"{PREFIX}{name}" for name in (*_NAMES, *_OF_LATE_ONES)}
 _NEEDED = {f"{PREFIX}{name}" for name in ("topic", "partition", "offset", "timestamp", "dead-at")}
 _LONGEST_REASON = 1000
 _ROOM_FOR_HEADERS = 10_000
@@ -48,13 +49,19 @@ class Letter:
     dead_at: datetime = field(default_factory=clock.now)
 
     @property
-    def identity(self) -> tuple[int, int, datetime]:
-        """What tells this record from every other of its topic, also of one that was made anew."""
-        return self.partition, self.offset, self.timestamp
+    def identity(self) -> tuple[str, int, int, datetime]:
+        """What tells this record from every other, also of a topic that was made anew."""
+        return self.topic, self.partition, self.offset, self.timestamp
 
     def written_headers(self) -> list[tuple[str, bytes | None]]:
         """The original headers, then ours."""
-        said = {
+        ours = [
+            (f"{PREFIX}{name}", text.encode(errors="replace")) for name, text in self._said().items() if text
+        ]
+        return [*_original(self.headers), *ours]
+
+    def _said(self) -> dict[str, str]:
+        return {
             "reason": self.reason[:_LONGEST_REASON],
             "pipeline": self.pipeline,
             "queue": self.queue,
@@ -65,8 +72,6 @@ class Letter:
             "timestamp": self.timestamp.isoformat(timespec="milliseconds"),
             "dead-at": self.dead_at.isoformat(timespec="milliseconds"),
         }
-        ours = [(f"{PREFIX}{name}", text.encode(errors="replace")) for name, text in said.items() if text]
-        return [*_original(self.headers), *ours]
 
     @classmethod
     def read(cls, record: Record) -> Self | None:
@@ -75,26 +80,26 @@ class Letter:
         if not said.keys() >= _NEEDED:
             return None
         try:
-            return cls._from(record, {name.removeprefix(PREFIX): text for name, text in said.items()})
-        except ValueError:  # somebody else's idea of our headers
+            return cls(**cls._from(record, {name.removeprefix(PREFIX): text for name, text in said.items()}))
+        except (KeyError, ValueError):  # somebody else's idea of our headers
             return None
 
     @classmethod
-    def _from(cls, record: Record, said: dict[str, str]) -> Self:
-        return cls(
-            topic=said["topic"],
-            partition=int(said["partition"]),
-            offset=int(said["offset"]),
-            timestamp=datetime.fromisoformat(said["timestamp"]),
-            key=record.key,
-            value=record.data,
-            headers=_original(record.headers),
-            reason=said.get("reason", ""),
-            pipeline=said.get("pipeline", ""),
-            queue=said.get("queue", ""),
-            tries=int(said["tries"]) if "tries" in said else None,
-            dead_at=datetime.fromisoformat(said["dead-at"]),
-        )
+    def _from(cls, record: Record, said: Mapping[str, str]) -> dict[str, Any]:
+        return {
+            "topic": said["topic"],
+            "partition": int(said["partition"]),
+            "offset": int(said["offset"]),
+            "timestamp": datetime.fromisoformat(said["timestamp"]),
+            "key": record.key,
+            "value": record.data,
+            "headers": _original(record.headers),
+            "reason": said.get("reason", ""),
+            "pipeline": said.get("pipeline", ""),
+            "queue": said.get("queue", ""),
+            "tries": int(said["tries"]) if "tries" in said else None,
+            "dead_at": datetime.fromisoformat(said["dead-at"]),
+        }
 
 
 def dead_topic(topic: str) -> str:
@@ -102,15 +107,15 @@ def dead_topic(topic: str) -> str:
     return f"{topic}{SUFFIX}"
 
 
-def prepare(topics: Topics, topic: str) -> int:
+def prepare(topics: Topics, topic: str, place: str = "") -> int:
     """Make the topic for the letters of another, if it is missing; tells how large a letter may be."""
-    source, name = topics.describe(topic), dead_topic(topic)
+    source, place = topics.describe(topic), place or dead_topic(topic)
     largest = int(source.config["max.message.bytes"]) + _ROOM_FOR_HEADERS
-    if name not in topics.names():
+    if place not in topics.names():
         config = {"retention.ms": "-1", "max.message.bytes": str(largest)}
-        topics.ensure(name, source.partitions, config)
-    elif int(topics.describe(name).config["max.message.bytes"]) < largest:
-        topics.alter(name, config={"max.message.bytes": str(largest)})  # the source takes larger ones by now
+        topics.ensure(place, source.partitions, config)
+    elif int(topics.describe(place).config["max.message.bytes"]) < largest:
+        topics.alter(place, config={"max.message.bytes": str(largest)})  # the source takes larger ones by now
     return largest
 
 
