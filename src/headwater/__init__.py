@@ -5,7 +5,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.log import Log
 from headwater.log.positions import Beginning, End, Last, Offset, Since
 from headwater.log.topic import FOREVER, Retention, Topic
-from headwater.process.event_time import Bounded, Drop
+from headwater.process.event_time import Bounded, Divert, Drop, Grace, Monotonic
 from headwater.settings import Settings
 from headwater.sink.calls import Calls
 from headwater.sink.kafka import KafkaSink
@@ -16,12 +16,15 @@ __all__ = [
     "Beginning",
     "Bounded",
     "Calls",
+    "Divert",
     "Drop",
     "End",
+    "Grace",
     "HeadwaterError",
     "KafkaSink",
     "Last",
     "Log",
+    "Monotonic",
     "Offset",
     "Pipeline",
     "Retention",

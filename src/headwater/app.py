@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from headwater.errors import BadPipeline
 from headwater.log.topic import Topic
-from headwater.process.event_time import Bounded, Drop
+from headwater.process.event_time import NONE, Divert, Late, Watermark
 from headwater.sink.contract import GUARANTEES, Sink
 
 Latency = Literal["micro-batch", "real-time"]
@@ -65,8 +65,8 @@ class Pipeline:
     sql: str | None = field(default=None, kw_only=True)
     reads: Sequence[Topic | Source] = field(kw_only=True)
     writes: Sink | Sequence[Sink] = field(kw_only=True)
-    watermark: Bounded | None = field(default=None, kw_only=True)
-    late: Drop | None = field(default=None, kw_only=True)
+    watermark: Watermark | None = field(default=None, kw_only=True)
+    late: Late | None = field(default=None, kw_only=True)
     latency: Latency = field(default="micro-batch", kw_only=True)
     output: Output = field(default="append", kw_only=True)
     every: timedelta | None = field(default=None, kw_only=True)
@@ -96,6 +96,16 @@ class Pipeline:
     def sinks(self) -> tuple[Sink, ...]:
         """What it writes."""
         return tuple(self.writes) if isinstance(self.writes, Sequence) else (self.writes,)
+
+    @property
+    def waits(self) -> timedelta:
+        """How far its watermark stays behind the newest event: the delay and the grace."""
+        return (self.watermark.delay if self.watermark else NONE) + (self.late.grace if self.late else NONE)
+
+    @property
+    def future(self) -> timedelta | None:
+        """How far an event may be ahead of the log's clock."""
+        return self.watermark.future if self.watermark else None
 
     def _check_logic(self) -> None:
         if (self.function is None) == (self.sql is None):
@@ -153,6 +163,11 @@ class Pipeline:
     def _check_real_time(self) -> None:
         if self.latency != "real-time":
             return
+        if isinstance(self.late, Divert):
+            raise BadPipeline(
+                f"pipeline {self.name!r} cannot divert late rows in real time",
+                hint='write late=Drop(), or latency="micro-batch"',
+            )
         for one in self.sinks:
             if one.guarantee != "at-least-once":
                 raise BadPipeline(

@@ -10,11 +10,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from tests.run.settling import (
+    assert_committed,
     assert_once,
     buried,
-    committed,
     fill,
     settling,
+    told,
 )
 
 from headwater import Log, Settings, Topic
@@ -23,6 +24,7 @@ from headwater.log.connection import Connection
 from headwater.log.transfer import Transfer
 from headwater.run import letters, settle
 from headwater.run.decode import parsed
+from headwater.run.history import Planned
 
 pytestmark = pytest.mark.system
 
@@ -33,13 +35,10 @@ def test_bad_records_become_letters_and_the_group_stands_at_the_end(
     end = fill(log, topic, 50, bad=5)
     with settling(topic, spark, system) as ours:
         assert ours.starts() == {topic.name: {0: 0, 1: 0}}
-        assert ours.is_at({topic.name: {0: 0, 1: 0}})
-        assert not ours.is_at(end)
-        assert ours.settle(end, clean=False) == 5
-        assert ours.is_at(end)
-        assert ours.settle(end, clean=False) == 0
+        assert ours.settle(told(end, clean=False)) == (5, 0)
+        assert ours.settle(told(end, clean=False)) == (0, 0)
     assert_once(log, topic, 5)
-    assert committed(log, topic) == end[topic.name]
+    assert_committed(log, topic, end[topic.name])
     one = buried(log, topic)[0]
     assert (one.value, one.headers, one.pipeline) == (b"bad", [("h", b"1")], f"bank.{topic.name}")
     assert "is not json" in one.reason
@@ -50,8 +49,8 @@ def test_a_clean_batch_moves_the_group_and_reads_nothing_again(
 ) -> None:
     end = fill(log, topic, 10, bad=0)
     with settling(topic, None, system) as ours:  # without Spark: nothing can be read
-        assert ours.settle(end, clean=True) == 0
-        assert committed(log, topic) == end[topic.name]
+        assert ours.settle(told(end, clean=True)) == (0, 0)
+        assert_committed(log, topic, end[topic.name])
     assert buried(log, topic) == []
 
 
@@ -59,12 +58,13 @@ def test_a_crash_between_batch_and_settling_is_caught_up(
     log: Log, system: Settings, spark: SparkSession, topic: Topic
 ) -> None:
     with settling(topic, spark, system) as first:
-        first.settle(fill(log, topic, 10, bad=2), clean=False)
-        unsettled = fill(log, topic, 10, bad=3)
+        first.settle(told(fill(log, topic, 10, bad=2), clean=False))
+    unsettled = Planned(fill(log, topic, 10, bad=3), watermark=0)
     end = fill(log, topic, 10, bad=0)
-    with settling(topic, spark, system) as second:
-        assert not second.is_at(unsettled)
-        assert second.settle(end, clean=False) == 3
+    with settling(topic, spark, system, batches={1: unsettled}) as second:
+        assert second.resume() == (3, 0)
+        assert_committed(log, topic, unsettled.ends[topic.name])
+        assert second.settle(told(end, clean=True)) == (0, 0)
     assert_once(log, topic, 5)
 
 
@@ -85,7 +85,7 @@ def test_a_range_larger_than_a_transaction_is_settled_in_several(
     with settling(topic, spark, system) as ours:
         ours.starts()
         moves.clear()
-        assert ours.settle(end, clean=False) == 200
+        assert ours.settle(told(end, clean=False)) == (200, 0)
     assert len(moves) in (2, 3)  # records without a key go round the partitions
     assert_once(log, topic, 200)
     places = [(one.partition, one.offset) for one in buried(log, topic)]
@@ -104,11 +104,11 @@ def test_what_retention_removed_is_counted_and_stops_nothing(
         wanted = [TopicPartition(topic.name, one, at) for one, at in removed.items()]
         for future in log._connection.admin.delete_records(wanted).values():
             future.result(10)
-        ours.settle(end, clean=False)
+        ours.settle(told(end, clean=False))
         assert ours.lost == sum(removed.values())
     assert f"{ours.lost} records of {topic.name} were removed" in caplog.text
     assert_once(log, topic, sum(one.data == b"bad" for one in log.read(topic.name)))
-    assert committed(log, topic) == end[topic.name]
+    assert_committed(log, topic, end[topic.name])
 
 
 def test_the_end_is_the_moment_of_the_first_start(log: Log, system: Settings, topic: Topic) -> None:
@@ -126,15 +126,14 @@ def test_partitions_that_are_added_are_settled_from_their_beginning(
     with settling(topic, None, system, start="end") as ours:
         ours.starts()
         log.topics.alter(topic.name, partitions=3)
-        assert ours.is_at({topic.name: {2: 0}})
-        assert ours.settle({topic.name: {0: 0, 1: 0, 2: 0}}, clean=True) == 0
+        assert ours.settle(told({topic.name: {0: 0, 1: 0, 2: 0}}, clean=True)) == (0, 0)
     with settling(topic, None, system, start="end") as again:
         assert again.starts() == {topic.name: {0: 0, 1: 0, 2: 0}}
 
 
 def test_a_topic_that_was_made_anew_starts_over(log: Log, system: Settings, topic: Topic) -> None:
     with settling(topic, None, system) as ours:
-        ours.settle(fill(log, topic, 10, bad=0), clean=True)
+        ours.settle(told(fill(log, topic, 10, bad=0), clean=True))
     log.topics.delete(topic.name)
     log.topics.create(topic)
     with settling(topic, None, system) as again:
@@ -145,16 +144,16 @@ def test_a_topic_that_was_made_anew_starts_over(log: Log, system: Settings, topi
 def test_a_place_that_the_broker_forgot_is_taken_from_the_checkpoint(
     log: Log, system: Settings, topic: Topic, start: Start
 ) -> None:
-    middle, end = fill(log, topic, 4, bad=2), fill(log, topic, 4, bad=2)
-    for _ in range(2):  # a driver that dies before its first batch leaves nothing that misleads the next
-        with settling(topic, None, system, start=start, has_run=True) as ours:
+    batches = {6: Planned(fill(log, topic, 4, bad=2), watermark=0)}
+    end = fill(log, topic, 4, bad=2)
+    for _ in range(2):  # a driver that dies before it resumed leaves nothing that misleads the next
+        with settling(topic, None, system, start=start, batches=batches) as ours:
             ours.starts()
-    with settling(topic, None, system, start=start, has_run=True) as ours:
-        ours.catch_up(middle)
-        assert ours.is_at(middle)
-        assert not ours.is_at(end)
-        assert ours.settle(end, clean=True) == 0
-    assert committed(log, topic) == end[topic.name]
+    assert_committed(log, topic, {})
+    with settling(topic, None, system, start=start, batches=batches) as ours:
+        assert ours.resume() == (0, 0)
+        assert_committed(log, topic, batches[6].ends[topic.name])
+        assert ours.settle(told(end, clean=True)) == (0, 0)
 
 
 def test_good_and_dead_are_all_in_a_stream_with_ten_thousand_random_byte_strings(
@@ -167,7 +166,7 @@ def test_good_and_dead_are_all_in_a_stream_with_ten_thousand_random_byte_strings
             if number < good:
                 writer.append(topic, {"n": number})
     seen: Counter[int] = Counter()
-    told: list[dict[str, Any]] = []
+    batches: list[dict[str, Any]] = []
     source = Source(topic, record=True)
     with settling(topic, spark, system) as ours:
         start = json.dumps(ours.starts())
@@ -180,12 +179,12 @@ def test_good_and_dead_are_all_in_a_stream_with_ten_thousand_random_byte_strings
         query = rows.writeStream.foreachBatch(take).trigger(availableNow=True)
         running = query.option("checkpointLocation", str(tmp_path)).start()
         assert running.awaitTermination(60)
-        told += [json.loads(one.json) for one in running.recentProgress]
+        batches += [json.loads(one.json) for one in running.recentProgress]
         written = 0
-        for one in told:
+        for one in batches:
             (place,) = one["sources"]
-            written += ours.settle(as_offsets(place["endOffset"]), clean=False)
-    counts = [one["observedMetrics"][f"dead.{topic.name}"] for one in told]
+            written += ours.settle(told(as_offsets(place["endOffset"]), clean=False)).dead
+    counts = [one["observedMetrics"][f"dead.{topic.name}"] for one in batches]
     assert sum(one["seen"] for one in counts) == 15_000
     assert sum(one["dead"] for one in counts) == written == len(buried(log, topic)) == 10_000
     assert seen == Counter(range(good))

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 from tests.run.settling import (
+    Remembered,
+    assert_committed,
     assert_once,
-    committed,
     fill,
     read_here,
+    reading,
     settling,
+    told,
 )
 
 from headwater import Log, Settings, Topic, embedded
@@ -24,7 +27,7 @@ from headwater.errors import BrokerRefused, BrokerUnreachable, HeadwaterError, O
 from headwater.log import transaction
 from headwater.log.transaction import Transactions
 from headwater.log.transfer import Transfer
-from headwater.run import settle
+from headwater.run import divert, settle
 from headwater.run.settle import Settlement
 
 pytestmark = pytest.mark.system
@@ -33,7 +36,7 @@ pytestmark = pytest.mark.system
 def test_two_drivers_that_settle_at_once_write_each_letter_once(
     log: Log, system: Settings, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settle, "bad_records", read_here)
+    monkeypatch.setattr(divert, "bad_records", read_here)
     monkeypatch.setattr(settle, "AT_ONCE", 20)
     end = fill(log, topic, 50, bad=50)
     ended: list[str] = []
@@ -41,7 +44,7 @@ def test_two_drivers_that_settle_at_once_write_each_letter_once(
     def drive() -> None:
         with settling(topic, None, system) as ours:
             try:
-                ours.settle(end, clean=False)
+                ours.settle(told(end, clean=False))
                 ended.append("settled")
             except WriterFenced:
                 ended.append("fenced")
@@ -59,13 +62,13 @@ def test_two_drivers_that_settle_at_once_write_each_letter_once(
 def test_an_older_driver_is_fenced_by_a_newer_one(
     log: Log, system: Settings, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settle, "bad_records", read_here)
+    monkeypatch.setattr(divert, "bad_records", read_here)
     end = fill(log, topic, 4, bad=4)
     with settling(topic, None, system) as older, settling(topic, None, system) as newer:
         older.starts()
-        assert newer.settle(end, clean=False) == 4
+        assert newer.settle(told(end, clean=False)) == (4, 0)
         with pytest.raises(WriterFenced):
-            older.settle(end, clean=False)
+            older.settle(told(end, clean=False))
     assert_once(log, topic, 4)
 
 
@@ -75,10 +78,10 @@ from headwater import Settings, Topic
 from headwater.app import Source
 from headwater.log.transaction import Transactions
 from headwater.log.transfer import Transfer
-from headwater.run import settle
-from tests.run.settling import read_here
+from headwater.run import divert, settle
+from tests.run.settling import Remembered, read_here, reading, told
 address, name, ends, point = sys.argv[1:]
-settle.bad_records = read_here
+divert.bad_records = read_here
 settle.AT_ONCE = 20
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -95,13 +98,13 @@ def appended(self, *given, **more):
         self._producer.flush(10)
         die()
 topic = Topic(name, schema="n int NOT NULL", partitions=2)
-ours = settle.Settlement(f"bank.{name}", [Source(topic)], None, Settings(kafka=address))
+ours = settle.Settlement(f"bank.{name}", reading(Source(topic)), None, Settings(kafka=address), Remembered())
 ours.starts()
 if point == "among the letters":
     Transfer.append = appended
 else:
     Transactions.commit = committed
-ours.settle({name: dict(enumerate(map(int, ends.split(","))))}, clean=False)
+ours.settle(told({name: dict(enumerate(map(int, ends.split(","))))}, clean=False))
 """
 
 
@@ -109,23 +112,23 @@ ours.settle({name: dict(enumerate(map(int, ends.split(","))))}, clean=False)
 def test_settling_that_is_killed_is_finished_by_the_next_driver(
     log: Log, system: Settings, topic: Topic, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settle, "bad_records", read_here)
+    monkeypatch.setattr(divert, "bad_records", read_here)
     end = fill(log, topic, 20, bad=20)
     places = ",".join(str(end[topic.name][one]) for one in (0, 1))
     command = [sys.executable, "-c", CHILD, embedded.kafka_address(system) or "", topic.name, places, point]
     killed = subprocess.run(command, check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     with settling(topic, None, system) as ours:
-        ours.settle(end, clean=False)
+        ours.settle(told(end, clean=False))
     assert_once(log, topic, 20)
-    assert committed(log, topic) == end[topic.name]
+    assert_committed(log, topic, end[topic.name])
 
 
 @pytest.mark.parametrize("went_through", [True, False])
 def test_a_commit_without_an_answer_is_looked_up(
     log: Log, system: Settings, topic: Topic, monkeypatch: pytest.MonkeyPatch, went_through: bool
 ) -> None:
-    monkeypatch.setattr(settle, "bad_records", read_here)
+    monkeypatch.setattr(divert, "bad_records", read_here)
     end = fill(log, topic, 4, bad=4)
     failures = [OutcomeUnknown("the answer did not come")]
     begin = Transfer.transaction
@@ -142,7 +145,7 @@ def test_a_commit_without_an_answer_is_looked_up(
     with settling(topic, None, system) as ours:
         ours.starts()
         monkeypatch.setattr(Transfer, "transaction", unanswered)
-        assert ours.settle(end, clean=False) == 4
+        assert ours.settle(told(end, clean=False)) == (4, 0)
     assert not failures
     assert_once(log, topic, 4)
 
@@ -150,7 +153,7 @@ def test_a_commit_without_an_answer_is_looked_up(
 def test_a_client_that_never_returns_is_left_behind(
     log: Log, system: Settings, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settle, "bad_records", read_here)
+    monkeypatch.setattr(divert, "bad_records", read_here)
     end, released = fill(log, topic, 4, bad=4), Event()
     hung: list[Transactions] = []
     ask = Transactions._ask_to_send
@@ -166,7 +169,7 @@ def test_a_client_that_never_returns_is_left_behind(
         ours.starts()
         monkeypatch.setattr(transaction, "SEND_WITHIN", timedelta(seconds=1))
         monkeypatch.setattr(Transactions, "_ask_to_send", hangs_once)
-        assert ours.settle(end, clean=False) == 4
+        assert ours.settle(told(end, clean=False)) == (4, 0)
     released.set()
     assert hung
     assert_once(log, topic, 4)
@@ -185,8 +188,9 @@ def test_a_broker_that_stays_away_ends_it_with_that_error(
         raise error
 
     monkeypatch.setattr(Transfer, "__init__", away)
-    ours = Settlement("bank.x", [Source(topic)], None, system, within=timedelta(seconds=1))  # type: ignore[arg-type]
+    nothing, soon = Remembered(), timedelta(seconds=1)
+    ours = Settlement("bank.x", reading(Source(topic)), None, system, nothing, within=soon)  # type: ignore[arg-type]
     with pytest.raises(type(error)):
-        ours.settle({topic.name: {0: 1}}, clean=True)
+        ours.settle(told({topic.name: {0: 1}}, clean=True))
     assert 1 <= len(asked) <= tries
     assert (len(asked) > 1) == (tries > 1)

@@ -12,7 +12,20 @@ from collections.abc import Callable
 import typer
 
 from headwater import __version__
-from headwater.cli import dead, doctor, explain, groups, lag, produce, run, schemas, servers, tail, topics
+from headwater.cli import (
+    dead,
+    doctor,
+    explain,
+    groups,
+    lag,
+    late,
+    produce,
+    run,
+    schemas,
+    servers,
+    tail,
+    topics,
+)
 from headwater.cli.output import ERRORS
 from headwater.errors import HeadwaterError
 
@@ -54,6 +67,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(schemas.app, name="schemas")
 app.add_typer(dead.app, name="dead")
+app.add_typer(late.app, name="late")
 
 
 def main() -> None:

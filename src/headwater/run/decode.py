@@ -9,6 +9,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -23,6 +24,7 @@ from headwater.run.judge import RegistryAddress, judge_of
 from headwater.settings import Settings
 
 DEAD = "_dead"
+_MILLIS = pa.timestamp("ms", "UTC")
 RECORD = spark.StructType(
     [
         spark.StructField("key", spark.BinaryType()),
@@ -36,7 +38,7 @@ RECORD = spark.StructType(
 Blocks = Iterator[pa.RecordBatch]
 
 
-def parsed(raw: DataFrame, source: Source, settings: Settings) -> DataFrame:
+def parsed(raw: DataFrame, source: Source, settings: Settings, future: timedelta | None = None) -> DataFrame:
     """The rows of a topic, from Spark's Kafka source; the bad ones are counted and left out.
 
     The observed metric is called `dead.<topic>` and has two figures: `dead`, and `seen`, which is how
@@ -45,24 +47,31 @@ def parsed(raw: DataFrame, source: Source, settings: Settings) -> DataFrame:
     """
     if DEAD in source.topic.spark_schema.names:
         raise BadPipeline(f"topic {source.topic.name!r} has a column {DEAD}, a name that is taken")
-    decode = decoder(source.topic, settings, record=source.record)
-    found = raw.select("value", *(RECORD.names if source.record else ())).mapInArrow(decode, decode.schema)
+    decode = decoder(source.topic, settings, record=source.record, future=future)
+    found = raw.select(*decode.needs).mapInArrow(decode, decode.schema)
     counts = F.count_if(DEAD).alias("dead"), F.count(F.lit(1)).alias("seen")
     return found.observe(f"dead.{source.topic.name}", *counts).where(~F.col(DEAD)).drop(DEAD)
 
 
-def decoder(topic: Topic, settings: Settings, *, record: bool) -> "Decoder":
+def decoder(topic: Topic, settings: Settings, *, record: bool, future: timedelta | None = None) -> "Decoder":
     """The function that decodes a topic's records, for DataFrame.mapInArrow."""
-    return Decoder(topic, RegistryAddress.of(topic, settings), record)
+    return Decoder(topic, RegistryAddress.of(topic, settings), record, future)
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """Blocks of `value` (and the columns of RECORD) in, blocks of the topic's columns out."""
+    """Blocks of the columns that it `needs` in, blocks of the topic's columns out."""
 
     topic: Topic
     registry: RegistryAddress
     record: bool
+    future: timedelta | None = None
+
+    @property
+    def needs(self) -> list[str]:
+        """The columns of Kafka's source that go in."""
+        more = RECORD.names if self.record else ["timestamp"] if self.future is not None else []
+        return ["value", *more]
 
     @property
     def schema(self) -> spark.StructType:
@@ -73,7 +82,7 @@ class Decoder:
 
     def __call__(self, blocks: Blocks) -> Blocks:
         """Decode, block by block."""
-        judge_of(self.topic, self.registry).forget()
+        judge_of(self.topic, self.registry, self.future).forget()
         for block in blocks:
             with _no_collector():
                 made = self._decoded(block)
@@ -81,7 +90,8 @@ class Decoder:
 
     def _decoded(self, block: pa.RecordBatch) -> pa.RecordBatch:
         block = without_deletions(block, self.topic)
-        columns, reasons = judge_of(self.topic, self.registry).columns(block["value"])
+        appended = None if self.future is None else block["timestamp"].cast(_MILLIS).view(pa.int64())
+        columns, reasons = judge_of(self.topic, self.registry, self.future).columns(block["value"], appended)
         dead = [False] * len(block) if reasons is None else [bool(one) for one in reasons]
         around = [_record(block)] if self.record else []
         return pa.RecordBatch.from_arrays([*columns, *around, pa.array(dead)], self.schema.names)

@@ -75,7 +75,7 @@ def explain(pipeline: Pipeline, spark: SparkSession, settings: Settings) -> Expl
         ),
         latency=pipeline.latency,
         output=pipeline.output,
-        watermark=str(pipeline.watermark.delay) if pipeline.watermark else "",
+        watermark=str(pipeline.waits) if pipeline.watermark else "",
         stateful=tuple(_stateful(rows)),
         refusals=tuple(f"{one.operator}: {one.why}; instead: {one.instead}" for one in against),
         plan=rows._jdf.queryExecution().analyzed().toString().strip(),  # noqa: SLF001

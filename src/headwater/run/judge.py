@@ -3,11 +3,13 @@
 A block of records is decoded at one go. When anything in it is bad, the same block is gone through
 record by record with the topic's own codec, so that a record's fate never hangs on its neighbours.
 Bad is what the codec cannot read, what Spark's types cannot hold, a record without its key or its event
-time, and one without a value. A schema registry that is away makes no record bad: its error goes up.
+time, one without a value, and, where a pipeline says so, an event from the future. A schema registry that is
+away makes no record bad: its error goes up.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -38,6 +40,7 @@ BAD = (
 )
 """What bytes can do to a decoder. No RegistryError is among them."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_ID = 2**31 - 1  # registries count in 32 bits, and some fail over a larger number
 
 
@@ -89,8 +92,9 @@ class KnownSchemas:
 class Judge:
     """One topic's records, judged."""
 
-    def __init__(self, topic: Topic, registry: RegistryAddress) -> None:
+    def __init__(self, topic: Topic, registry: RegistryAddress, future: timedelta | None = None) -> None:
         self._registry = registry
+        self._ahead = Ahead(topic, future) if future is not None and topic.event_time else None
         self._known: KnownSchemas | None = None
         self._codec = codec_for(topic, self._open)
         self._read = _fast_json(topic) if topic.format == "json" else self._codec.decode
@@ -105,20 +109,27 @@ class Judge:
         if self._known is not None:
             self._known.unknown.clear()
 
-    def columns(self, values: pa.Array) -> Judged:
-        """The columns of these values."""
+    def columns(self, values: pa.Array, appended: pa.Array | None = None) -> Judged:
+        """The columns of these values; `appended` is when each was written, in milliseconds since 1970."""
         if values.null_count:
-            return self._one_by_one(values)
+            return self._one_by_one(values, appended)
         try:
             made = self._made(list(map(self._read, values.to_pylist())))
         except BAD:
-            return self._one_by_one(values)
+            return self._one_by_one(values, appended)
         if any(made[at].null_count for at in self._at):
-            return self._one_by_one(values)
+            return self._one_by_one(values, appended)
+        if self._ahead is not None and self._ahead.any(made, appended):
+            return self._one_by_one(values, appended)
         return Judged(made, None)
 
-    def _one_by_one(self, values: pa.Array) -> Judged:
+    def _one_by_one(self, values: pa.Array, appended: pa.Array | None) -> Judged:
         judged = [self._judge(one) for one in values.to_pylist()]
+        if self._ahead is not None and appended is not None:
+            judged = [
+                (self._blank, said) if not why and (said := self._ahead.said(row, at)) else (row, why)
+                for (row, why), at in zip(judged, appended.to_pylist(), strict=True)
+            ]
         try:
             made = self._made([row for row, _ in judged])
         except BAD:
@@ -154,10 +165,33 @@ class Judge:
         return self._known
 
 
+class Ahead:
+    """Event times that are further ahead of the log's own clock than an honest clock can be."""
+
+    def __init__(self, topic: Topic, future: timedelta) -> None:
+        self._name = topic.event_time or ""
+        self._at = topic.spark_schema.names.index(self._name)
+        self._millis = future // timedelta(milliseconds=1)
+        self._said = f"its event time {self._name!r} is more than {future} ahead of when it was written"
+
+    def any(self, columns: Sequence[pa.Array], appended: pa.Array | None) -> bool:
+        """Whether there is one among these rows."""
+        if appended is None or not len(appended):
+            return False
+        events = columns[self._at].view(pa.int64()).to_numpy()
+        return bool((events > (appended.to_numpy() + self._millis) * 1000).any())
+
+    def said(self, row: Row, appended: int) -> str:
+        """What is wrong with the row, if it is one."""
+        event: datetime = getattr(row, self._name)
+        since = event.replace(tzinfo=event.tzinfo or UTC) - _EPOCH
+        return self._said if since > timedelta(milliseconds=appended + self._millis) else ""
+
+
 @lru_cache(maxsize=64)
-def judge_of(topic: Topic, registry: RegistryAddress) -> Judge:
+def judge_of(topic: Topic, registry: RegistryAddress, future: timedelta | None = None) -> Judge:
     """The judge of a topic, made once in a process: learning schemas costs a question for each."""
-    return Judge(topic, registry)
+    return Judge(topic, registry, future)
 
 
 def _needed(topic: Topic) -> dict[str, str]:

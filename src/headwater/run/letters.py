@@ -7,6 +7,8 @@ one piece of the range at a time.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +31,8 @@ PIECE = 100_000
 """Records that one task looks at: bounds what the driver holds when all of them are bad."""
 
 ONLY_IN_REAL_TIME = "real time cannot read it, though micro-batches can"
-_COLUMNS = ("partition", "offset", "millis", "key", "value", "headers")
+WHOLE = ("partition", "offset", "millis", "key", "value", "headers")
+"""A record as it stands in the log."""
 _SCHEMA = (
     "partition int, offset bigint, millis bigint, key binary, value binary, "
     "headers array<struct<key: string, value: binary>>, reason string"
@@ -37,21 +40,32 @@ _SCHEMA = (
 
 
 def bad_records(
-    spark: SparkSession, topic: Topic, ranges: Ranges, settings: Settings, pipeline: str
+    spark: SparkSession,
+    source: Source,
+    ranges: Ranges,
+    settings: Settings,
+    pipeline: str,
+    future: timedelta | None = None,
 ) -> Iterator[Letter]:
     """The bad records of these ranges as letters, each partition's in their order."""
-    picked = _read(spark, topic.name, ranges, Connection(settings)).select(*_COLUMNS)
-    found = picked.mapInArrow(BadOnes(topic, RegistryAddress.of(topic, settings)), _SCHEMA)
+    topic = source.topic
+    picked = read_again(spark, topic.name, ranges, settings).select(*WHOLE)
+    found = picked.mapInArrow(BadOnes(topic, RegistryAddress.of(topic, settings), future), _SCHEMA)
     return (_letter(row, topic.name, pipeline) for row in found.toLocalIterator())
 
 
 def bad_in_real_time(
-    spark: SparkSession, source: Source, ranges: Ranges, settings: Settings, pipeline: str
+    spark: SparkSession,
+    source: Source,
+    ranges: Ranges,
+    settings: Settings,
+    pipeline: str,
+    future: timedelta | None = None,
 ) -> Iterator[Letter]:
     """The same for a pipeline in real time: bad is what the JVM left out, and the codec says why."""
-    topic, raw = source.topic, _read(spark, source.topic.name, ranges, Connection(settings))
-    bad = marked_in_jvm(raw, source, keep=_COLUMNS).where(DEAD).select(f"{KEPT}.*")
-    told = bad.mapInArrow(Reasons(topic, RegistryAddress.of(topic, settings)), _SCHEMA)
+    topic, raw = source.topic, read_again(spark, source.topic.name, ranges, settings)
+    bad = marked_in_jvm(raw, source, keep=WHOLE, future=future).where(DEAD).select(f"{KEPT}.*")
+    told = bad.mapInArrow(Reasons(topic, RegistryAddress.of(topic, settings), future), _SCHEMA)
     return (_letter(row, topic.name, pipeline) for row in told.toLocalIterator())
 
 
@@ -61,14 +75,15 @@ class BadOnes:
 
     topic: Topic
     registry: RegistryAddress
+    future: timedelta | None = None
 
     def __call__(self, blocks: Blocks) -> Blocks:
         """Judge, block by block."""
-        judge = judge_of(self.topic, self.registry)
+        judge = judge_of(self.topic, self.registry, self.future)
         judge.forget()
         for whole in blocks:
             block = without_deletions(whole, self.topic)
-            reasons = judge.columns(block["value"]).reasons
+            reasons = judge.columns(block["value"], block["millis"]).reasons
             if reasons is not None:
                 told = block.append_column("reason", pa.array(reasons, pa.string()))
                 yield told.filter(pa.array([bool(one) for one in reasons]))
@@ -80,18 +95,20 @@ class Reasons:
 
     topic: Topic
     registry: RegistryAddress
+    future: timedelta | None = None
 
     def __call__(self, blocks: Blocks) -> Blocks:
         """Ask the codec, block by block; it may find nothing wrong with what real time cannot read."""
-        judge = judge_of(self.topic, self.registry)
+        judge = judge_of(self.topic, self.registry, self.future)
         judge.forget()
         for block in blocks:
-            reasons = judge.columns(block["value"]).reasons or [""] * len(block)
+            reasons = judge.columns(block["value"], block["millis"]).reasons or [""] * len(block)
             told = [one or ONLY_IN_REAL_TIME for one in reasons]
             yield block.append_column("reason", pa.array(told, pa.string()))
 
 
-def _read(spark: SparkSession, topic: str, ranges: Ranges, connection: Connection) -> DataFrame:
+def read_again(spark: SparkSession, topic: str, ranges: Ranges, settings: Settings) -> DataFrame:
+    """The records of these ranges, as a batch; WHOLE names their columns."""
     starts = {str(one): start for one, (start, _) in ranges.items()}
     ends = {str(one): end for one, (_, end) in ranges.items()}
     pieces = sum(-(-(end - start) // PIECE) for start, end in ranges.values())
@@ -104,22 +121,25 @@ def _read(spark: SparkSession, topic: str, ranges: Ranges, connection: Connectio
         "failOnDataLoss": "false",  # what retention took by now was counted as lost, and is no reason to stop
         "kafka.isolation.level": "read_committed",
     }
-    raw = spark.read.format("kafka").options(**options, **connection.for_spark()).load()
+    raw = spark.read.format("kafka").options(**options, **Connection(settings).for_spark()).load()
     return raw.withColumn("millis", F.unix_millis("timestamp"))
 
 
 def _letter(row: Row, topic: str, pipeline: str) -> Letter:
-    return Letter(
-        topic=topic,
-        partition=row["partition"],
-        offset=row["offset"],
-        timestamp=instant(row["millis"]),
-        key=_bytes(row["key"]),
-        value=_bytes(row["value"]),
-        headers=[(one["key"], _bytes(one["value"])) for one in row["headers"] or ()],
-        reason=row["reason"],
-        pipeline=pipeline,
-    )
+    return Letter(**of_record(row, topic), reason=row["reason"], pipeline=pipeline)
+
+
+def of_record(row: Row, topic: str) -> dict[str, Any]:
+    """What a letter says of the record itself, from a row with the columns of WHOLE."""
+    return {
+        "topic": topic,
+        "partition": row["partition"],
+        "offset": row["offset"],
+        "timestamp": instant(row["millis"]),
+        "key": _bytes(row["key"]),
+        "value": _bytes(row["value"]),
+        "headers": [(one["key"], _bytes(one["value"])) for one in row["headers"] or ()],
+    }
 
 
 def _bytes(data: bytearray | bytes | None) -> bytes | None:

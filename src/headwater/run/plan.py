@@ -42,7 +42,12 @@ def rows_of(
     reader = partial(spark.readStream.format("kafka").options, **{**FETCHING, **kafka})
     tables = [_table(pipeline, one, reader(), settings, starts, in_jvm=in_jvm) for one in pipeline.sources]
     with blamed(pipeline):
-        rows = _applied(pipeline, spark, tables)
+        rows = applied(pipeline, spark, tables)
+        if not rows.isStreaming:
+            raise BadPipeline(
+                f"the function of pipeline {pipeline.name!r} does not use the topics that it reads",
+                hint="what it returns must be made of its arguments",
+            )
     for sink in pipeline.sinks:
         sink.check(rows.schema)
     return rows
@@ -61,17 +66,18 @@ def _table(
     first = json.dumps({topic: starts[topic]}) if topic in starts else "earliest"
     reader = reader.options(subscribe=topic, startingOffsets=first)
     if in_jvm:
-        found = parsed_in_jvm(reader.load(), source)
+        found = parsed_in_jvm(reader.load(), source, pipeline.future)
     else:
         bound = max(1, pipeline.batch // len(pipeline.sources))
-        found = parsed(reader.option("maxOffsetsPerTrigger", bound).load(), source, settings)
+        raw = reader.option("maxOffsetsPerTrigger", bound).load()
+        found = parsed(raw, source, settings, pipeline.future)
     if pipeline.watermark is None:
         return found
-    delay = f"{pipeline.watermark.delay.total_seconds():f} seconds"
-    return found.withWatermark(source.topic.event_time or "", delay)
+    return found.withWatermark(source.topic.event_time or "", f"{pipeline.waits.total_seconds():f} seconds")
 
 
-def _applied(pipeline: Pipeline, spark: SparkSession, tables: list[DataFrame]) -> DataFrame:
+def applied(pipeline: Pipeline, spark: SparkSession, tables: list[DataFrame]) -> DataFrame:
+    """What the pipeline's function, or its SQL, makes of these tables."""
     if pipeline.sql is not None:
         for source, table in zip(pipeline.sources, tables, strict=True):
             table.createOrReplaceTempView(source.table)
@@ -82,11 +88,6 @@ def _applied(pipeline: Pipeline, spark: SparkSession, tables: list[DataFrame]) -
         raise BadPipeline(
             f"the function of pipeline {pipeline.name!r} returns {type(rows).__name__}, not a DataFrame",
             hint="it gets a DataFrame for each topic that it reads, and returns one",
-        )
-    if not rows.isStreaming:
-        raise BadPipeline(
-            f"the function of pipeline {pipeline.name!r} does not use the topics that it reads",
-            hint="what it returns must be made of its arguments",
         )
     return rows
 

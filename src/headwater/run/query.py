@@ -2,7 +2,6 @@
 
 from queue import SimpleQueue
 from threading import Event
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import (
@@ -31,14 +30,6 @@ _QUERY_ID = "sql.streaming.queryId"
 def checkpoint(label: str, settings: Settings) -> str:
     """Where a pipeline (`app.pipeline`) keeps its checkpoint."""
     return f"{settings.checkpoint_root}/{label.replace('.', '/')}"
-
-
-def has_checkpoint(label: str, settings: Settings, spark: SparkSession) -> bool:
-    """Whether the pipeline has run before, as its checkpoint's file system tells."""
-    jvm: Any = spark._jvm  # noqa: SLF001 - Hadoop's file systems are Java's
-    place = jvm.org.apache.hadoop.fs.Path(f"{checkpoint(label, settings)}/metadata")
-    configuration = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-    return bool(place.getFileSystem(configuration).exists(place))
 
 
 class Query:

@@ -37,12 +37,12 @@ _SHUFFLE = "spark.sql.shuffle.partitions"
 _AT_ONCE = {"kafka.linger.ms": "0"}
 
 
-def parsed_in_jvm(raw: DataFrame, source: Source) -> DataFrame:
+def parsed_in_jvm(raw: DataFrame, source: Source, future: timedelta | None = None) -> DataFrame:
     """The rows of a topic, from Spark's Kafka source, without Python; bad ones are counted and left out."""
     if said := undecodable_in_jvm(source):
         raise BadPipeline(f"{said}: that cannot be read in real time", hint='latency="micro-batch" reads it')
     counts = F.count_if(DEAD).alias("dead"), F.count(F.lit(1)).alias("seen")
-    found = marked_in_jvm(raw, source).observe(f"dead.{source.topic.name}", *counts)
+    found = marked_in_jvm(raw, source, future=future).observe(f"dead.{source.topic.name}", *counts)
     return found.where(~F.col(DEAD)).drop(DEAD)
 
 

@@ -9,6 +9,7 @@ first of two elements of an array: what stands behind it in the record destroys 
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from functools import reduce
 from operator import and_, or_
 
@@ -24,10 +25,13 @@ KEPT = "_kept"
 LAST_COUNTS = ("spark.sql.variant.allowDuplicateKeys", "true")
 """The last of several equal names counts, as it does for the codec."""
 
+_APPENDED = "_appended"
 _END = "headwater-end-of-record"
 
 
-def marked_in_jvm(raw: DataFrame, source: Source, keep: Sequence[str] = ()) -> DataFrame:
+def marked_in_jvm(
+    raw: DataFrame, source: Source, keep: Sequence[str] = (), future: timedelta | None = None
+) -> DataFrame:
     """The topic's columns and `_dead`, true where a record is bad; `raw` is Kafka's source, or a batch of it.
 
     The same expressions mark the records of a stream and of a range that is read again: what the stream
@@ -36,7 +40,7 @@ def marked_in_jvm(raw: DataFrame, source: Source, keep: Sequence[str] = ()) -> D
     raw.sparkSession.conf.set(*LAST_COUNTS)
     if source.topic.compacted:  # a record without a value is a deletion there, and passed over
         raw = raw.where(F.col("value").isNotNull())
-    fields, around = source.topic.spark_schema.fields, _around(source, keep)
+    fields, around = source.topic.spark_schema.fields, _around(source, keep, future)
     found = (
         raw.select(_parsed().alias("_json"), *(F.struct(*one).alias(name) for name, one in around.items()))
         .select("_json", *around, *(member("_json", one.name).alias(_raw(one)) for one in fields))
@@ -44,7 +48,8 @@ def marked_in_jvm(raw: DataFrame, source: Source, keep: Sequence[str] = ()) -> D
         .select("*", *(_value(one).alias(_made(one)) for one in fields))
     )
     made = [F.col(_made(one)).alias(one.name) for one in fields]
-    return found.select(*made, *around, (~F.coalesce(_is_good(source), F.lit(False))).alias(DEAD))
+    is_good = F.coalesce(_is_good(source) & _is_of_today(source, future), F.lit(False))
+    return found.select(*made, *around, (~is_good).alias(DEAD)).drop(_APPENDED)
 
 
 def undecodable_in_jvm(source: Source) -> str:
@@ -92,8 +97,12 @@ def _parsed() -> Column:
     return F.when(F.is_valid_utf8(text) & ends & alone, F.try_variant_get(pair, "$[0]", "variant"))
 
 
-def _around(source: Source, keep: Sequence[str]) -> dict[str, Sequence[str]]:
-    around: dict[str, Sequence[str]] = {"_record": RECORD.names if source.record else (), KEPT: keep}
+def _around(source: Source, keep: Sequence[str], future: timedelta | None) -> dict[str, Sequence[str]]:
+    around: dict[str, Sequence[str]] = {
+        "_record": RECORD.names if source.record else (),
+        _APPENDED: () if future is None else ("timestamp",),
+        KEPT: keep,
+    }
     return {name: columns for name, columns in around.items() if columns}
 
 
@@ -101,6 +110,15 @@ def _is_good(source: Source) -> Column:
     fields = source.topic.spark_schema.fields
     needed = {source.topic.key, source.topic.event_time} | {one.name for one in fields if not one.nullable}
     return reduce(and_, (_is_right(one, one.name in needed) for one in fields), _is_object(fields))
+
+
+def _is_of_today(source: Source, future: timedelta | None) -> Column:
+    """Whether the event is not further ahead of the log's own clock than that."""
+    if future is None or source.topic.event_time is None:
+        return F.lit(True)
+    field = source.topic.spark_schema[source.topic.event_time]
+    ahead = F.unix_micros(F.col(_made(field)).cast("timestamp")) - F.unix_micros(f"{_APPENDED}.timestamp")
+    return ahead <= future // timedelta(microseconds=1)
 
 
 def _is_object(fields: Iterable[spark.StructField]) -> Column:

@@ -1,27 +1,27 @@
-"""Settle: after a batch, the pipeline's group moves to its end, and its bad records become dead letters.
+"""Settle: after a batch, the pipeline's group moves to its end; bad and late records become letters.
 
 Letters and the group's place are committed in one Kafka transaction, so each bad record has one letter
 whatever crashes when: the place tells up to where the letters are written. A batch without bad records
 moves the place alone. Otherwise, and after a crash before the last move, the range from the group's
-place to the batch's end is read again for its bad records; no checkpoint file is ever read. Every move is
-fenced by the transactional id, so that two drivers of one pipeline cannot both settle.
+place to the batch's end is read again for its bad records. Late ones are found in the same way, batch by
+batch, because each batch had its own watermark; the checkpoint tells which. Every move is fenced by the
+transactional id, so that two drivers of one pipeline cannot both settle.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
-from headwater.app import Source
+from headwater.app import Pipeline
 from headwater.log.connection import Connection
-from headwater.log.letter import Letter, dead_topic
 from headwater.log.member import Partition
 from headwater.log.positions import Positions
-from headwater.log.topics import Topics
 from headwater.log.transfer import Transfer
-from headwater.run.letters import Ranges, bad_in_real_time, bad_records
-from headwater.run.progress import Offsets
+from headwater.run.divert import NO_WATERMARK, Diversion, Diverted
+from headwater.run.history import History
+from headwater.run.letters import Ranges
+from headwater.run.progress import Offsets, Progress
 from headwater.run.standing import Places, Standing
 from headwater.settings import Settings
 
@@ -35,27 +35,28 @@ _LOGGER = logging.getLogger("headwater.dead")
 
 
 class Settlement:
-    """The settling of one pipeline (`app.pipeline`)."""
+    """The settling of one pipeline; `label` is its name with its app's."""
 
     def __init__(
         self,
-        pipeline: str,
-        sources: Sequence[Source],
+        label: str,
+        pipeline: Pipeline,
         spark: SparkSession,
         settings: Settings,
+        history: History,
         *,
-        in_real_time: bool = False,
-        has_run: bool = False,
         within: timedelta = SETTLE_WITHIN,
     ) -> None:
         self.lost = 0
         """Records that retention removed before they could be looked at again."""
-        self._pipeline = pipeline
-        self._sources = sources
-        self._spark, self._settings, self._within = spark, settings, within
-        self._in_real_time = in_real_time
+        self._label, self._sources, self._within = label, pipeline.sources, within
+        self._history = history
         self._connection = Connection(settings)
-        self._standing = Standing(pipeline, sources, self._connection, has_run=has_run)
+        self._diversion = Diversion(label, pipeline, spark, settings)
+        late_topic, has_run = self._diversion.late_topic, history.exists
+        self._standing = Standing(
+            label, self._sources, self._connection, late_topic=late_topic, has_run=has_run
+        )
 
     def starts(self) -> dict[str, dict[int, int]]:
         """Where the pipeline begins when it has no checkpoint: its group's place, kept from now on."""
@@ -68,29 +69,30 @@ class Settlement:
         self._open()
         return self._standing.has_moved
 
-    def catch_up(self, starts: Offsets) -> None:
-        """Stand at a checkpoint's place when the broker has forgotten the group's."""
-        self._open()
-        missed = {one: at for one, at in _flat(starts).items() if one in self._standing.forgotten}
-        if ahead := self._standing.behind(missed):
-            self._move(ahead)
-        self._standing.forgotten.clear()
+    def resume(self) -> Diverted:
+        """Settle what an earlier run has finished and could not settle any more.
 
-    def is_at(self, starts: Offsets) -> bool:
-        """Whether everything before these offsets is settled."""
-        self._open()
-        return not self._standing.behind(_flat(starts))
-
-    def settle(self, ends: Offsets, *, clean: bool) -> int:
-        """Move the group to a batch's end; tells how many letters were written.
-
-        `clean` says that the batch had no bad record and that everything before it is settled.
+        Where the broker has forgotten the group's place, everything is settled: it forgets only those
+        that were not moved for long.
         """
         self._open()
-        written, limit = 0, _flat(ends)
-        while ahead := self._standing.behind(limit):
-            written += self._move(ahead) if clean else self._bury(self._chunk(ahead))
-        return written
+        newest = self._history.newest
+        last = None if newest is None else self._history.batch(newest)
+        if newest is None or last is None:
+            return Diverted()
+        ends = _flat(last.ends)
+        self._move({one: at for one, at in ends.items() if one in self._standing.forgotten})
+        return self._bury_all(newest, last.ends)
+
+    def settle(self, progress: Progress) -> Diverted:
+        """Move the group to a batch's end, and write the letters of what was bad or late in it."""
+        self._open()
+        diverts = self._diversion.late_topic is not None
+        if progress.is_clean and not (diverts and progress.late):
+            self._move(self._standing.behind(_flat(progress.ends)))
+            return Diverted(0, progress.late)
+        found = self._bury_all(progress.batch, progress.ends)
+        return found if diverts else Diverted(found.dead, progress.late)
 
     def close(self) -> None:
         """Let go of the broker."""
@@ -99,57 +101,59 @@ class Settlement:
     def _open(self) -> None:
         self._standing.patiently(lambda _: None, self._within)
 
-    def _chunk(self, ahead: Places) -> Places:
-        """As much of the way as one transaction covers."""
-        share = max(1, AT_ONCE // len(ahead))
-        return {where: min(end, self._standing.at(where) + share) for where, end in ahead.items()}
+    def _batches(self, number: int, ends: Offsets) -> list[tuple[Offsets, int]]:
+        """The batches that are not settled: where each ends, and what its late rows were behind.
 
-    def _move(self, places: Places) -> int:
+        A batch drops what is behind the watermark of the batch before it. Without a late topic, one stretch
+        is as good as several.
+        """
+        if self._diversion.late_topic is None:
+            return [(ends, NO_WATERMARK)]
+        found: list[tuple[Offsets, int]] = []
+        while True:
+            before = self._history.batch(number - 1)
+            found.append((ends, before.watermark if before else NO_WATERMARK))
+            if before is None or not self._standing.behind(_flat(before.ends)):
+                return found[::-1]
+            number, ends = number - 1, before.ends
+
+    def _move(self, places: Places) -> None:
         def move(transfer: Transfer) -> None:
             with transfer.transaction(places):
                 pass
             self._standing.moved(places)
 
-        self._standing.patiently(move, self._within)
-        return 0
+        if places:
+            self._standing.patiently(move, self._within)
 
-    def _bury(self, chunk: Places) -> int:
-        """Letters and places in one transaction; tells how many letters it has."""
-        sent = 0
+    def _bury_all(self, number: int, ends: Offsets) -> Diverted:
+        """Letters and places up to a batch's end, in as many transactions as it takes."""
+        dead = late = 0
+        for limit, watermark in self._batches(number, ends):
+            while ahead := self._standing.behind(_flat(limit)):
+                found = self._bury(self._chunk(ahead), watermark)
+                dead, late = dead + found.dead, late + found.late
+        return Diverted(dead, late)
 
-        def bury(transfer: Transfer) -> int:
-            nonlocal sent
+    def _chunk(self, ahead: Places) -> Places:
+        """As much of the way as one transaction covers."""
+        share = max(1, AT_ONCE // len(ahead))
+        return {where: min(end, self._standing.at(where) + share) for where, end in ahead.items()}
+
+    def _bury(self, chunk: Places, watermark: int) -> Diverted:
+        found = Diverted()
+
+        def bury(transfer: Transfer) -> None:
+            nonlocal found
             if not self._standing.behind(chunk):  # the commit before went through, only its answer was lost
-                return sent
-            sent = 0
+                return
+            ranges = {one.topic.name: self._ranges(one.topic.name, chunk) for one in self._sources}
             with transfer.transaction(chunk):
-                for one in self._sources:
-                    sent += self._write(transfer, one, chunk)
+                found = self._diversion.write(transfer, ranges, watermark)
             self._standing.moved(chunk)
-            return sent
 
-        return self._standing.patiently(bury, self._within)
-
-    def _write(self, transfer: Transfer, source: Source, chunk: Places) -> int:
-        topic, count = dead_topic(source.topic.name), 0
-        ranges = self._ranges(source.topic.name, chunk)
-        partitions = Topics(self._connection).partitions(topic)
-        for count, letter in enumerate(self._found(source, ranges), start=1):  # noqa: B007 - it is returned
-            transfer.append(
-                topic,
-                key=letter.key,
-                value=letter.value,
-                headers=letter.written_headers(),
-                partition=letter.partition % partitions,  # so that they stand in their old order
-            )
-        return count
-
-    def _found(self, source: Source, ranges: Ranges) -> Iterable[Letter]:
-        if not ranges:
-            return ()
-        if self._in_real_time:
-            return bad_in_real_time(self._spark, source, ranges, self._settings, self._pipeline)
-        return bad_records(self._spark, source.topic, ranges, self._settings, self._pipeline)
+        self._standing.patiently(bury, self._within)
+        return found
 
     def _ranges(self, topic: str, chunk: Places) -> Ranges:
         """What of a topic is to be read again; what retention has taken is counted and told."""
@@ -160,7 +164,7 @@ class Settlement:
         if gone:
             self.lost += gone
             said = "%s: %d records of %s were removed before they could be looked at again"
-            _LOGGER.warning(said, self._pipeline, gone, topic)
+            _LOGGER.warning(said, self._label, gone, topic)
         found = {one: (max(starts[one], first[one]), end) for one, end in ends.items()}
         return {one: (start, end) for one, (start, end) in found.items() if start < end}
 

@@ -30,13 +30,20 @@ class Standing:
     """The place of a pipeline's group in each partition that it reads, and the only way to move it."""
 
     def __init__(
-        self, pipeline: str, sources: Sequence[Source], connection: Connection, *, has_run: bool = False
+        self,
+        pipeline: str,
+        sources: Sequence[Source],
+        connection: Connection,
+        *,
+        late_topic: str | None = None,
+        has_run: bool = False,
     ) -> None:
         self._pipeline = pipeline
         self._sources = sources
         self._connection = connection
         self._transfer: Transfer | None = None
         self._places: Places = {}
+        self._late_topic = late_topic
         self._has_run = has_run
         self.forgotten: set[Partition] = set()
         """Where the pipeline has run, by its checkpoint, and the broker knows no place of its group."""
@@ -45,7 +52,7 @@ class Standing:
         """Fence older drivers of this pipeline and look where the group stands; done once."""
         if self._transfer is None:
             topics = Topics(self._connection)
-            largest = max(prepare(topics, one.topic.name) for one in self._sources)
+            largest = max(self._prepared(topics, one.topic.name) for one in self._sources)
             name = dead_topic(self._pipeline)
             transfer = Transfer(self._connection, name, group=self._pipeline, largest=largest)
             self._places = self._look(transfer, topics)
@@ -91,6 +98,11 @@ class Standing:
                 if deadline.passed or not may_pass(error):
                     raise
                 time.sleep(_PAUSE)
+
+    def _prepared(self, topics: Topics, topic: str) -> int:
+        """See to the topics that letters of this one go to; tells how large they may be."""
+        largest = prepare(topics, topic)
+        return max(largest, prepare(topics, topic, self._late_topic)) if self._late_topic else largest
 
     def _look(self, transfer: Transfer, topics: Topics) -> Places:
         found: Places = {}

@@ -17,10 +17,12 @@ from headwater.app import App, Pipeline
 from headwater.clock import Deadline
 from headwater.errors import CheckpointMissing, HeadwaterError, TooManyDead
 from headwater.log.connection import Connection
+from headwater.run.divert import Diverted
 from headwater.run.failure import is_passing, told
+from headwater.run.history import History
 from headwater.run.plan import blamed, rows_of
 from headwater.run.progress import Figures, Progress
-from headwater.run.query import ENDED, Query, checkpoint, has_checkpoint
+from headwater.run.query import ENDED, Query, checkpoint
 from headwater.run.settle import Settlement
 from headwater.settings import Settings
 
@@ -93,17 +95,11 @@ class Supervised:
 
     def _try(self) -> None:
         spark = self._spark.newSession()
-        has_run = has_checkpoint(self._label, self._settings, spark)
-        settlement = Settlement(
-            self._label,
-            self._pipeline.sources,
-            self._spark,
-            self._settings,
-            in_real_time=self._pipeline.latency == "real-time",
-            has_run=has_run,
-        )
-        if settlement.has_begun and not has_run:
+        history = History(checkpoint(self._label, self._settings), spark)
+        settlement = Settlement(self._label, self._pipeline, self._spark, self._settings, history)
+        if settlement.has_begun and not history.exists:
             raise _lost(self._label, self._settings)
+        self._counted(settlement.resume())
         kafka = Connection(self._settings).for_spark()
         rows = rows_of(self._pipeline, spark, self._settings, kafka, settlement.starts())
         query = Query(self._pipeline, self._label, self._settings)
@@ -140,13 +136,15 @@ class Supervised:
             return "silence" if is_active else ENDED
 
     def _took(self, progress: Progress, settlement: Settlement) -> None:
-        settlement.catch_up(progress.starts)
-        clean = progress.is_clean and settlement.is_at(progress.starts)
-        dead = self.figures.dead + settlement.settle(progress.ends, clean=clean)
-        self._now(**_figures(progress, self.figures), dead=dead)
+        settled = settlement.settle(progress)
+        self._now(**_figures(progress, self.figures))
         self.history.append(progress)
         self._pause = FIRST_PAUSE
-        limit = self._pipeline.dead_limit
+        self._counted(settled)
+
+    def _counted(self, settled: Diverted) -> None:
+        dead, limit = self.figures.dead + settled.dead, self._pipeline.dead_limit
+        self._now(dead=dead, late=self.figures.late + settled.late)
         if limit is not None and dead > limit:
             raise TooManyDead(
                 f"pipeline {self._pipeline.name!r} has {dead:,} dead letters, above its limit of {limit:,}",
@@ -177,7 +175,6 @@ def _figures(progress: Progress, before: Figures) -> dict[str, Any]:
         "batch_ms": progress.batch_ms,
         "lag": progress.lag,
         "watermark": progress.watermark,
-        "late": before.late + progress.late,
         "state_rows": progress.state_rows,
         "state_bytes": progress.state_bytes,
     }

@@ -1,0 +1,244 @@
+"""Late rows: on time + late + dead = all, whatever the operator, and each late record is told once."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from headwater import App, Bounded, Divert, Grace, KafkaSink, Log, Pipeline, Settings, Topic
+from headwater.log.late import LateLetters
+from headwater.log.late_letter import LateLetter
+from headwater.run import divert
+from headwater.run.supervise import Supervisor
+
+pytestmark = pytest.mark.system
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+PAID = "card string, amount double, paid_at timestamp"
+COUNTED = "opens_at timestamp, payments long"
+FLUSH = 10_000
+"""Seconds after the beginning of the last event, which closes every window before it."""
+
+Rows = list[tuple[str, int]]  # a card, and the second of its event
+
+
+def tumbling(payments: DataFrame) -> DataFrame:
+    return _counted(payments.groupBy(F.window("paid_at", "10 seconds").alias("w")))
+
+
+def hopping(payments: DataFrame) -> DataFrame:
+    return _counted(payments.groupBy(F.window("paid_at", "10 seconds", "5 seconds").alias("w")))
+
+
+def session(payments: DataFrame) -> DataFrame:
+    return _counted(payments.groupBy(F.session_window("paid_at", "3 seconds").alias("w"), "card"))
+
+
+def shaped(payments: DataFrame) -> DataFrame:
+    """Steps of all kinds between the topic and the window; each row counts twice."""
+    upper = F.udf(str.upper, spark_types.StringType())
+    rows = payments.where("amount >= 0").select(F.col("paid_at").alias("t"), upper("card").alias("who"))
+    twice = rows.withColumn("n", F.explode(F.array(F.lit(1), F.lit(2)))).where("who LIKE 'C%'")
+    return _counted(twice.groupBy(F.window("t", "10 seconds").alias("w")))
+
+
+def _counted(grouped: Any) -> DataFrame:
+    counted: DataFrame = grouped.agg(F.count("*").alias("payments"))
+    return counted.selectExpr("w.start AS opens_at", "payments")
+
+
+def distinct(payments: DataFrame) -> DataFrame:
+    rows = payments.dropDuplicates(["card", "amount", "paid_at"])
+    return rows.selectExpr("paid_at AS opens_at", "1L AS payments")
+
+
+IN_SQL = (
+    "SELECT w.start AS opens_at, count(*) AS payments "
+    "FROM (SELECT window(paid_at, '10 seconds') AS w FROM {table}) GROUP BY w"
+)
+KINDS: dict[str, tuple[Callable[..., DataFrame], int]] = {
+    "tumbling": (tumbling, 1),
+    "hopping": (hopping, 2),
+    "session": (session, 1),
+    "distinct": (distinct, 1),
+    "shaped": (shaped, 2),
+}
+"""A function, and in how many windows each row counts."""
+
+
+class Story:
+    """A pipeline over rows, run to the end of its topic; then on time, late and dead are counted."""
+
+    def __init__(self, log: Log, system: Settings, spark: SparkSession) -> None:
+        name = uuid4().hex[:12]
+        self.topic = Topic(f"{name}-in", schema=PAID, key="card", event_time="paid_at", partitions=2)
+        self.output = Topic(f"{name}-out", schema=COUNTED, partitions=1)
+        self.late_topic = f"{name}-late"
+        self._log, self._system, self._spark = log, system, spark
+        for one in (self.topic, self.output):
+            log.topics.create(one)
+
+    def feed(self, rows: Rows, *, bad: int = 0) -> None:
+        with self._log.writer() as writer:
+            for number, (card, second) in enumerate(rows):
+                at = BEGIN + timedelta(seconds=second)
+                writer.append(self.topic, {"card": card, "amount": float(number), "paid_at": at})
+                if number < bad:
+                    writer.append_bytes(self.topic.name, b"bad", key=card.encode())
+
+    def pipeline(self, function: Any, *, delay: int = 5, batch: int = 50, **more: Any) -> Pipeline:
+        given: dict[str, Any] = {
+            "watermark": Bounded(timedelta(seconds=delay)),
+            "late": Divert(self.late_topic),
+        } | more
+        given |= {"sql": function} if isinstance(function, str) else {"function": function}
+        sink = KafkaSink(self.output)
+        return Pipeline("story", reads=[self.topic], writes=sink, batch=batch, **given)
+
+    def run(self, pipeline: Pipeline) -> Supervisor:
+        app = App(self.topic.name.removesuffix("-in"), pipeline)
+        found = Supervisor(app, self._spark, self._system)
+        found.start(once=True)
+        found.join()
+        return found
+
+    def finished(self, pipeline: Pipeline) -> Supervisor:
+        found = self.run(pipeline)
+        assert [str(one) for one in found.errors] == []
+        return found
+
+    def on_time(self) -> int:
+        last = BEGIN + timedelta(seconds=FLUSH - 60)
+        rows = [record.value for record in self._log.read(self.output)]
+        return sum(row.payments for row in rows if row.opens_at < last)
+
+    def late(self) -> list[LateLetter]:
+        return [found.letter for found in LateLetters(self.late_topic, settings=self._system).read()]
+
+
+@pytest.fixture
+def story(log: Log, system: Settings, spark: SparkSession) -> Story:
+    return Story(log, system, spark)
+
+
+def disordered(seed: int, count: int, delay: int) -> Rows:
+    """Events a tenth of a second apart, some of them much too late, and one that closes everything."""
+    chance = random.Random(seed)
+    seconds = [
+        int(n / 10 - chance.choice([0, 0, 1, 2, delay, 3 * delay, 40]) * chance.random())
+        for n in range(count)
+    ]
+    return [(f"c{n % 7}", max(0, second)) for n, second in enumerate(seconds)] + [("c0", FLUSH)]
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    seed=st.integers(0, 1000),
+    delay=st.integers(0, 12),
+    batch=st.sampled_from([37, 100, 400]),
+    bad=st.sampled_from([0, 9]),
+)
+def test_on_time_and_late_and_dead_are_all(
+    log: Log, system: Settings, spark: SparkSession, kind: str, seed: int, delay: int, batch: int, bad: int
+) -> None:
+    story, (function, windows) = Story(log, system, spark), KINDS[kind]
+    rows = disordered(seed, 300, delay)
+    story.feed(rows, bad=bad)
+    (ran,) = story.finished(story.pipeline(function, delay=delay, batch=batch)).figures
+    letters = story.late()
+    missed = sum(max(1, len(one.missed)) for one in letters) * (2 if kind == "shaped" else 1)
+    assert story.on_time() + missed == windows * (len(rows) - 1)
+    assert max(Counter((one.partition, one.offset) for one in letters).values(), default=1) == 1
+    assert (ran.late, ran.dead) == (len(letters), bad)
+    for one in letters:
+        assert all(end <= one.watermark for _, end in one.missed)
+
+
+def test_a_late_letter_is_the_record_as_it_was_and_says_what_it_missed(story: Story) -> None:
+    story.feed([("c1", 0), ("c1", 100)])
+    story.finished(story.pipeline(tumbling))
+    story.feed([("c2", 42), ("c1", 101), ("c1", FLUSH)])
+    story.finished(story.pipeline(tumbling))
+    (letter,) = story.late()
+    window = (BEGIN + timedelta(seconds=40), BEGIN + timedelta(seconds=50))
+    assert (letter.key, letter.missed) == (b"c2", (window,))
+    assert b'"card":"c2"' in (letter.value or b"")
+    assert letter.event_at == BEGIN + timedelta(seconds=42)
+    assert (letter.watermark, letter.late_by) == (BEGIN + timedelta(seconds=95), timedelta(seconds=53))
+
+
+def test_sql_diverts_as_functions_do(story: Story) -> None:
+    rows = disordered(5, 300, 5)
+    story.feed(rows)
+    table = story.topic.name.replace("-", "_")
+    table = f"`{table}`" if table[0].isdigit() else table
+    story.finished(story.pipeline(IN_SQL.format(table=table)))
+    late = story.late()
+    assert late
+    assert story.on_time() + len(late) == len(rows) - 1
+
+
+def test_grace_lets_late_rows_count(story: Story) -> None:
+    rows: Rows = [("c1", 0), ("c1", 20), ("c1", 3), ("c1", FLUSH)]
+    story.feed(rows)
+    pipeline = story.pipeline(tumbling, delay=0, batch=1, late=Grace(timedelta(seconds=30)))
+    (ran,) = story.finished(pipeline).figures
+    assert (story.on_time(), ran.late) == (3, 0)
+
+
+@contextmanager
+def broken(monkeypatch: pytest.MonkeyPatch, after: int) -> Iterator[None]:
+    """Every diversion but the first few fails, as if the driver died between a batch and its settling."""
+    write, count = divert.Diversion.write, iter(range(10_000))
+
+    def written(self: Any, *given: Any) -> Any:
+        if next(count) >= after:
+            raise RuntimeError("killed")
+        return write(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(divert.Diversion, "write", written)
+        yield
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_driver_that_dies_before_it_diverted_costs_no_row_and_doubles_none(
+    story: Story, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    rows = disordered(7, 400, 2)
+    story.feed(rows)
+    with broken(monkeypatch, after):
+        assert len(story.run(story.pipeline(tumbling, delay=2)).errors) == 1
+    story.finished(story.pipeline(tumbling, delay=2))
+    late = story.late()
+    assert len(late) > after
+    assert story.on_time() + len(late) == len(rows) - 1
+    assert len({one.identity for one in late}) == len(late)
+
+
+def test_a_step_that_hides_where_rows_come_from_is_refused(story: Story) -> None:
+    def hidden(payments: DataFrame) -> DataFrame:
+        return tumbling(payments.mapInArrow(lambda blocks: blocks, payments.schema))
+
+    story.feed([("c1", 0)])
+    (error,) = story.run(story.pipeline(hidden)).errors
+    assert "MapInArrow" in str(error)
+
+
+def test_an_event_from_the_future_is_a_dead_letter_and_moves_nothing(story: Story) -> None:
+    year = 400 * 24 * 3600
+    now = int((datetime.now(UTC) - BEGIN).total_seconds())
+    story.feed([("c1", now), ("c2", now + year), ("c1", now - 4), ("c1", now + 30)])
+    future = Bounded(timedelta(seconds=5), future=timedelta(hours=1))
+    (ran,) = story.finished(story.pipeline(tumbling, batch=1, watermark=future)).figures
+    assert (ran.dead, ran.late, story.late()) == (1, 0, [])
