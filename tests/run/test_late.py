@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -140,7 +141,7 @@ def disordered(seed: int, count: int, delay: int) -> Rows:
     return [(f"c{n % 7}", max(0, second)) for n, second in enumerate(seconds)] + [("c0", FLUSH)]
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     seed=st.integers(0, 1000),
@@ -186,6 +187,42 @@ def test_sql_diverts_as_functions_do(story: Story) -> None:
     late = story.late()
     assert late
     assert story.on_time() + len(late) == len(rows) - 1
+
+
+def test_a_join_of_two_streams_diverts_either_side(log: Log, story: Story) -> None:
+    name = story.topic.name.removesuffix("-in")
+    clicks = Topic(f"{name}-clicks", schema="who string, at timestamp", event_time="at", partitions=2)
+    pairs = Topic(f"{name}-pairs", schema="amount double, at timestamp", partitions=1)
+    for one in (clicks, pairs):
+        log.topics.create(one)
+
+    def clicked(payments: DataFrame, clicks: DataFrame) -> DataFrame:
+        within = "card = who AND at >= paid_at AND at <= paid_at + INTERVAL 3 SECONDS"
+        return payments.join(clicks.where("who IS NOT NULL"), F.expr(within)).select("amount", "at")
+
+    rows, seconds = disordered(11, 150, 2), disordered(12, 150, 2)
+    story.feed(rows)
+    with log.writer() as writer:
+        for who, second in seconds:
+            writer.append(clicks, {"who": who, "at": BEGIN + timedelta(seconds=second)})
+    reads, writes = [story.topic, clicks], KafkaSink(pairs)
+    pipeline = story.pipeline(clicked, delay=2, batch=100)
+    story.finished(replace(pipeline, reads=reads, writes=writes))
+
+    late = {(one.topic, one.partition, one.offset) for one in story.late()}
+    assert {topic for topic, _, _ in late} == {story.topic.name, clicks.name}
+    left = [one.value for one in log.read(story.topic) if (one.topic, one.partition, one.offset) not in late]
+    right = [one.value for one in log.read(clicks) if (one.topic, one.partition, one.offset) not in late]
+    gap = timedelta(seconds=3)
+    expected = [
+        (a.amount, b.at)
+        for a in left
+        for b in right
+        if a.card == b.who and a.paid_at <= b.at <= a.paid_at + gap
+    ]
+    found = [(one.value.amount, one.value.at) for one in log.read(pairs)]
+    assert Counter(found) == Counter(expected)
+    assert len(late) + len(left) + len(right) == len(rows) + len(seconds)
 
 
 def test_grace_lets_late_rows_count(story: Story) -> None:

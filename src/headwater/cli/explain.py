@@ -49,6 +49,7 @@ def _text(one: Any, *, plan: bool) -> str:
         f"  latency    {one.latency}",
         f"  output     {one.output} ({_OUTPUT[one.output]})",
         f"  watermark  {one.watermark + ' behind the newest event' if one.watermark else 'none'}",
+        *([f"  late       {one.late}"] if one.late else []),
         f"  state      {', '.join(one.stateful) or 'none'}",
         f"  real time  {_real_time(one)}",
     ]

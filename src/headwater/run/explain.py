@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.app import Pipeline
 from headwater.errors import BadPipeline
+from headwater.process.event_time import Divert
 from headwater.run.plan import blamed, rows_of
 from headwater.run.realtime import Refusal, refusals, refused
 from headwater.run.realtime_plan import each, nodes
@@ -54,6 +55,7 @@ class Explanation:
     latency: str
     output: str
     watermark: str
+    late: str
     stateful: tuple[str, ...]
     refusals: tuple[str, ...]
     plan: str
@@ -76,6 +78,7 @@ def explain(pipeline: Pipeline, spark: SparkSession, settings: Settings) -> Expl
         latency=pipeline.latency,
         output=pipeline.output,
         watermark=str(pipeline.waits) if pipeline.watermark else "",
+        late=_late(pipeline),
         stateful=tuple(_stateful(rows)),
         refusals=tuple(f"{one.operator}: {one.why}; instead: {one.instead}" for one in against),
         plan=rows._jdf.queryExecution().analyzed().toString().strip(),  # noqa: SLF001
@@ -89,6 +92,16 @@ def _against_real_time(pipeline: Pipeline, spark: SparkSession, settings: Settin
     except BadPipeline as error:
         return [Refusal(operator="source", why=error.message, instead=error.hint)]
     return refusals(rows, pipeline.output if pipeline.latency == "real-time" else "update")
+
+
+def _late(pipeline: Pipeline) -> str:
+    match pipeline.late:
+        case None:
+            return ""
+        case Divert(topic=topic):
+            return f"diverted to {topic}, each record once, with the windows that it missed"
+        case _:
+            return "dropped and counted"
 
 
 def _why(sink: Sink) -> str:
