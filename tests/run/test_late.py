@@ -178,6 +178,15 @@ def test_a_late_letter_is_the_record_as_it_was_and_says_what_it_missed(story: St
     assert (letter.watermark, letter.late_by) == (BEGIN + timedelta(seconds=95), timedelta(seconds=53))
 
 
+def test_a_window_that_ends_at_the_watermark_is_closed(story: Story) -> None:
+    story.feed([("c1", 0), ("c1", 55)])  # with a delay of 5 seconds, the watermark is at 50
+    story.finished(story.pipeline(tumbling))
+    story.feed([("c2", 42), ("c2", 50), ("c1", FLUSH)])
+    story.finished(story.pipeline(tumbling))
+    assert [one.event_at for one in story.late()] == [BEGIN + timedelta(seconds=42)]
+    assert story.on_time() == 3
+
+
 def test_sql_diverts_as_functions_do(story: Story) -> None:
     rows = disordered(5, 300, 5)
     story.feed(rows)
