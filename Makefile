@@ -40,3 +40,4 @@ bench: $(READY)  ## side by side with bare clients and hand-written PySpark, in 
 	$(RUN)/python bench/log.py
 	$(RUN)/python -m bench.pipelines
 	$(RUN)/python -m bench.latency
+	$(RUN)/python -m bench.windows

@@ -45,9 +45,9 @@ def fill(log: Log, address: str, count: int) -> None:
     """Make the topics and append `count` payments, and as many impressions and clicks together."""
     for topic in (PAYMENTS, IMPRESSIONS, CLICKS):
         log.topics.create(topic)
-    _append(address, PAYMENTS, payments(count))
-    _append(address, IMPRESSIONS, impressions(count // 2))
-    _append(address, CLICKS, clicks(count // 2))
+    append(address, PAYMENTS, payments(count))
+    append(address, IMPRESSIONS, impressions(count // 2))
+    append(address, CLICKS, clicks(count // 2))
 
 
 def payments(count: int) -> Iterator[Message]:
@@ -86,7 +86,8 @@ def _at(seconds: float) -> str:
     return (BEGIN + timedelta(seconds=60 + seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _append(address: str, topic: Topic, messages: Iterator[Message]) -> None:
+def append(address: str, topic: Topic, messages: Iterator[Message]) -> None:
+    """Append messages to a topic, as fast as may be."""
     producer = Producer(
         {"bootstrap.servers": address, "linger.ms": 50, "batch.size": 262144, "partitioner": "murmur2_random"}
     )
