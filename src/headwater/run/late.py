@@ -59,7 +59,7 @@ class LateRows:
 
     def find(self, ranges: Mapping[str, Ranges], watermark: int) -> Iterator[LateLetter]:
         """The records of these ranges that were behind the watermark (milliseconds since 1970)."""
-        late = [self._behind(gate, watermark) for gate in self._gates(ranges)]
+        late = [self._behind(gate, watermark) for gate in self._gates(ranges, watermark)]
         if not late:
             return
         together = reduce(DataFrame.unionAll, late).repartition(*_PLACE[:2]).sortWithinPartitions(*_PLACE)
@@ -67,14 +67,15 @@ class LateRows:
         for _, some in groupby(rows, key=itemgetter(*_PLACE)):
             yield self._letter(list(some), watermark)
 
-    def _gates(self, ranges: Mapping[str, Ranges]) -> list[Gate]:
-        tables = [self._table(one, ranges.get(one.topic.name, {})) for one in self._pipeline.sources]
+    def _gates(self, ranges: Mapping[str, Ranges], watermark: int = 0) -> list[Gate]:
+        sources = self._pipeline.sources
+        tables = [self._table(one, ranges.get(one.topic.name, {}), watermark) for one in sources]
         with blamed(self._pipeline):
             return gates(applied(self._pipeline, self._spark, tables))
 
-    def _table(self, source: Source, ranges: Ranges) -> DataFrame:
-        topic = source.topic
-        decode = WithRecord(topic, RegistryAddress.of(topic, self._settings), self._pipeline.future)
+    def _table(self, source: Source, ranges: Ranges, watermark: int) -> DataFrame:
+        topic, registry = source.topic, RegistryAddress.of(source.topic, self._settings)
+        decode = OldWithRecord(topic, registry, self._pipeline.future, watermark)
         if ranges:
             raw = read_again(self._spark, topic.name, ranges, self._settings)
             rows = raw.select(*WHOLE).mapInArrow(decode, decode.schema)
@@ -104,12 +105,16 @@ class LateRows:
 
 
 @dataclass(frozen=True)
-class WithRecord:
-    """The function that decodes the good records of a topic and keeps each beside its row."""
+class OldWithRecord:
+    """The function that decodes the good records of a topic that can be late, and keeps each beside its row.
+
+    What happened after the watermark is in no window that ended before it.
+    """
 
     topic: Topic
     registry: RegistryAddress
     future: timedelta | None
+    watermark: int
 
     @property
     def schema(self) -> spark.StructType:
@@ -124,12 +129,19 @@ class WithRecord:
         for whole in blocks:
             block = without_deletions(whole, self.topic)
             columns, reasons = judge.columns(block["value"], block["millis"])
-            made = pa.RecordBatch.from_arrays([*columns, self._record(block, columns)], self.schema.names)
-            yield made if reasons is None else made.filter(pa.array([not one for one in reasons]))
+            events = columns[self._event_column].view(pa.int64())
+            arrays = [*columns, self._record(block, events)]
+            made = pa.RecordBatch.from_arrays(arrays, self.schema.names)
+            if reasons is not None:
+                is_good = pa.array([not one for one in reasons])
+                made, events = made.filter(is_good), events.filter(is_good)
+            yield made.filter(pa.array(events.to_numpy() <= self.watermark * 1000))
 
-    def _record(self, block: pa.RecordBatch, columns: list[pa.Array]) -> pa.Array:
-        names = self.topic.spark_schema.names
-        events = columns[names.index(self.topic.event_time or "")].view(pa.int64())
+    @property
+    def _event_column(self) -> int:
+        return self.topic.spark_schema.names.index(self.topic.event_time or "")
+
+    def _record(self, block: pa.RecordBatch, events: pa.Array) -> pa.Array:
         topics = pa.array([self.topic.name] * len(block), pa.string())
         arrays = [topics, *(block[one] for one in WHOLE), events]
         return pa.StructArray.from_arrays(arrays, _CARRIED.names)
