@@ -247,10 +247,10 @@ def broken(monkeypatch: pytest.MonkeyPatch, after: int) -> Iterator[None]:
     """Every diversion but the first few fails, as if the driver died between a batch and its settling."""
     write, count = divert.Diversion.write, iter(range(10_000))
 
-    def written(self: Any, *given: Any) -> Any:
+    def written(self: Any, *given: Any, **more: Any) -> Any:
         if next(count) >= after:
             raise RuntimeError("killed")
-        return write(self, *given)
+        return write(self, *given, **more)
 
     with monkeypatch.context() as patch:
         patch.setattr(divert.Diversion, "write", written)

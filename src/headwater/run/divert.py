@@ -39,9 +39,12 @@ class Diversion:
         self.late_topic = pipeline.late.topic if isinstance(pipeline.late, Divert) else None
         self._late = LateRows(label, pipeline, spark, settings) if self.late_topic else None
 
-    def write(self, transfer: Transfer, ranges: Mapping[str, Ranges], watermark: int) -> Diverted:
+    def write(
+        self, transfer: Transfer, ranges: Mapping[str, Ranges], watermark: int, *, has_dead: bool
+    ) -> Diverted:
         """Write the letters of these ranges; what is behind the watermark was late."""
-        dead = [self._dead(transfer, one, ranges[one.topic.name]) for one in self._pipeline.sources]
+        sources = self._pipeline.sources if has_dead else ()
+        dead = [self._dead(transfer, one, ranges[one.topic.name]) for one in sources]
         late = 0
         if self._late is not None and self.late_topic is not None and watermark != NO_WATERMARK:
             late = self._written(transfer, self.late_topic, self._late.find(ranges, watermark))

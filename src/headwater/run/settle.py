@@ -82,7 +82,7 @@ class Settlement:
             return Diverted()
         ends = _flat(last.ends)
         self._move({one: at for one, at in ends.items() if one in self._standing.forgotten})
-        return self._bury_all(newest, last.ends)
+        return self._bury_all(newest, last.ends, has_dead=True)  # for all that is known
 
     def settle(self, progress: Progress) -> Diverted:
         """Move the group to a batch's end, and write the letters of what was bad or late in it."""
@@ -91,7 +91,7 @@ class Settlement:
         if progress.is_clean and not (diverts and progress.late):
             self._move(self._standing.behind(_flat(progress.ends)))
             return Diverted(0, progress.late)
-        found = self._bury_all(progress.batch, progress.ends)
+        found = self._bury_all(progress.batch, progress.ends, has_dead=not progress.is_clean)
         return found if diverts else Diverted(found.dead, progress.late)
 
     def close(self) -> None:
@@ -126,12 +126,12 @@ class Settlement:
         if places:
             self._standing.patiently(move, self._within)
 
-    def _bury_all(self, number: int, ends: Offsets) -> Diverted:
+    def _bury_all(self, number: int, ends: Offsets, *, has_dead: bool) -> Diverted:
         """Letters and places up to a batch's end, in as many transactions as it takes."""
         dead = late = 0
         for limit, watermark in self._batches(number, ends):
             while ahead := self._standing.behind(_flat(limit)):
-                found = self._bury(self._chunk(ahead), watermark)
+                found = self._bury(self._chunk(ahead), watermark, has_dead=has_dead)
                 dead, late = dead + found.dead, late + found.late
         return Diverted(dead, late)
 
@@ -140,7 +140,7 @@ class Settlement:
         share = max(1, AT_ONCE // len(ahead))
         return {where: min(end, self._standing.at(where) + share) for where, end in ahead.items()}
 
-    def _bury(self, chunk: Places, watermark: int) -> Diverted:
+    def _bury(self, chunk: Places, watermark: int, *, has_dead: bool) -> Diverted:
         found = Diverted()
 
         def bury(transfer: Transfer) -> None:
@@ -149,7 +149,7 @@ class Settlement:
                 return
             ranges = {one.topic.name: self._ranges(one.topic.name, chunk) for one in self._sources}
             with transfer.transaction(chunk):
-                found = self._diversion.write(transfer, ranges, watermark)
+                found = self._diversion.write(transfer, ranges, watermark, has_dead=has_dead)
             self._standing.moved(chunk)
 
         self._standing.patiently(bury, self._within)
