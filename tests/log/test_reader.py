@@ -97,6 +97,16 @@ def test_seek_moves_forth_and_back_and_forgets_what_was_fetched(log, numbers):
         assert [record.value.n for record in records] == list(range(5, 100))
 
 
+def test_seek_forgets_that_the_end_was_seen(log, numbers, monkeypatch):
+    monkeypatch.setattr("headwater.log.reader.SMALL_WAIT", 2)  # the end of the log comes in the same batch
+    append(log, numbers, *range(10))
+    with log.read(numbers) as reader:
+        records = iter(reader)
+        assert next(records).value.n == 0
+        reader.seek(0, 5)
+        assert [record.value.n for record in records] == list(range(5, 10))
+
+
 def test_seek_in_one_partition_leaves_the_others_alone(log, name):
     topic = Topic(name, schema="n int", partitions=3)
     log.topics.create(topic)

@@ -62,10 +62,10 @@ class Reader:
         while True:
             near = self._near_the_end
             for message in self._batch:
+                if moved and message.partition() in moved:
+                    continue
                 if message.error() is not None:
                     self._take_event(message)
-                elif moved and message.partition() in moved:
-                    continue
                 elif not (near and self._is_past_the_end(message)):
                     yield Record(message, decode)
             if not self._open:
