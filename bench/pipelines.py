@@ -13,7 +13,6 @@ The last line is one JSON object with the figures.
 """
 
 import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import prices, start
+from bench.anew import forget
 from bench.events import fill
 from bench.pipelines_app import app
 from headwater import Log, Settings, Topic, embedded
@@ -99,10 +99,8 @@ class Bench:
 
     def ours(self, case: str) -> Side:
         output = self._output(case)
-        if output.name in self.log.topics.names():
-            self.log.topics.delete(output.name)
         home, port = self.settings.home, str(self.settings.kafka_port)
-        self._forget(case)
+        forget(self.log, self.settings, f"bench.{case}", output.name)
         return self._measured("bench.pipelines_ours", case, str(home), port, output=output.name)
 
     def answers(self, case: str, side: Side) -> Counter[int]:
@@ -111,12 +109,6 @@ class Bench:
         names = topic.spark_schema.names
         rows = (record.value for record in self.log.read(topic))
         return Counter(hash(tuple(getattr(row, name) for name in names)) for row in rows)
-
-    def _forget(self, case: str) -> None:
-        """Let the next run of a pipeline start from nothing, as a new app's."""
-        shutil.rmtree(self.settings.home / "checkpoints" / "bench" / case, ignore_errors=True)
-        if f"bench.{case}" in self.log.groups.names():
-            self.log.groups.delete(f"bench.{case}")
 
     def _inputs(self, case: str) -> list[Topic]:
         return [one.topic for one in app.only([case]).pipelines[0].sources]

@@ -1,11 +1,12 @@
 """Where the time of a row goes between Kafka and Kafka: the same records, one step more each time.
 
-Every step is a warm batch job over all payments; what it takes beyond the step before is its price. The
-rows end in Spark's noop sink, except in the last two.
+Every step is a warm batch job over all payments; what it takes beyond the step that it adds to is its price.
+The rows end in Spark's noop sink, except those of the sinks.
 """
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,20 +23,20 @@ from headwater.run.session import close, session
 from headwater.sink.contract import Batch
 from headwater.sink.encode import encoded
 
-Step = tuple[str, Callable[[], None]]
+Step = tuple[str, Callable[[], None], str]
+"""What it is called, how it is run, and the step that it adds to."""
 
 
 def measure(settings: Settings, count: int) -> list[tuple[str, float]]:
     """Each step with its price in microseconds a row, on all cores together."""
     spark = session(settings, "profile")
+    took, prices = {"": 0.0}, []
     try:
-        took = [(name, _warm(run)) for name, run in _steps(spark, settings)]
+        for name, run, before in _steps(spark, settings):
+            took[name] = _warm(run)
+            prices.append((name, 1e6 * (took[name] - took[before]) / count))
     finally:
         close(spark)
-    prices, before = [], 0.0
-    for name, seconds in took:
-        prices.append((name, 1e6 * (seconds - before) / count))
-        before = seconds if "sink" not in name else before
     return prices
 
 
@@ -47,13 +48,14 @@ def _steps(spark: SparkSession, settings: Settings) -> Iterator[Step]:
     )
     text = F.from_json(F.col("value").cast("string"), PAYMENTS.spark_schema).alias("row")
     rows = parsed(raw, Source(PAYMENTS), settings)
-    yield "read", lambda: _noop(raw.select("value"))
-    yield "to Python and back", lambda: _noop(raw.select("value").mapInArrow(_as_it_is, "value binary"))
-    yield "decode", lambda: _noop(rows)
-    yield "function and encode", lambda: _noop(encoded(large(rows), LARGE, settings))
-    yield "sink: Spark's, at least once", lambda: _write(large(rows), settings, "at-least-once")
-    yield "sink: ours, exactly once", lambda: _write(large(rows), settings, "exactly-once")
-    yield "sink: none; from_json in place of the first three", lambda: _noop(raw.select(text).select("row.*"))
+    yield "read", lambda: _noop(raw.select("value")), ""
+    there_and_back = raw.select("value").mapInArrow(_as_it_is, "value binary")
+    yield "to Python and back", lambda: _noop(there_and_back), "read"
+    yield "decode", lambda: _noop(rows), "to Python and back"
+    yield "function and encode", lambda: _noop(encoded(large(rows), LARGE, settings)), "decode"
+    for sink in ("at-least-once", "exactly-once"):
+        yield f"sink, {sink}", partial(_write, large(rows), settings, sink), "function and encode"
+    yield "from_json in place of Python and decode", lambda: _noop(raw.select(text).select("row.*")), "read"
 
 
 def _warm(run: Callable[[], None]) -> float:

@@ -12,7 +12,6 @@ takes beyond Drop.
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from bench.anew import forget
 from bench.events import PAYMENTS, Message, append, payments
 from bench.functions import tumbling
 from bench.pipelines_app import TUMBLING
@@ -80,7 +80,7 @@ def measured(log: Log, settings: Settings, case: str) -> float:
     """How much longer Divert takes than Drop."""
     seconds = {"drop": 0.0, "divert": 0.0}
     for choice in ORDER:
-        _forget(log, settings, f"{case}-{choice}")
+        forget(log, settings, f"windows.{case}-{choice}", LATE, TUMBLING.name)
         command = [sys.executable, "-m", "bench.windows", case, choice, str(settings.home)]
         done = subprocess.run(
             [*command, str(settings.kafka_port)], capture_output=True, text=True, check=False
@@ -91,16 +91,6 @@ def measured(log: Log, settings: Settings, case: str) -> float:
         seconds[choice] += found["seconds"]
         print(f"{case} {choice}: {found['seconds']:.1f} s, {found['late']:,} late", file=sys.stderr)
     return seconds["divert"] / seconds["drop"] - 1
-
-
-def _forget(log: Log, settings: Settings, name: str) -> None:
-    """Let the next run of a pipeline start from nothing."""
-    shutil.rmtree(settings.home / "checkpoints" / "windows" / name, ignore_errors=True)
-    if f"windows.{name}" in log.groups.names():
-        log.groups.delete(f"windows.{name}")
-    for topic in (LATE, TUMBLING.name):
-        if topic in log.topics.names():
-            log.topics.delete(topic)
 
 
 def main(count: int) -> None:
