@@ -110,6 +110,19 @@ def test_letters_are_counted_with_their_reasons(
     assert topic in topics_with_letters(system)
 
 
+def test_a_letter_of_another_topic_is_not_sent_back_here(
+    log: Log, system: Settings, topic: str, transfer: Transfer
+) -> None:
+    strange = letter("another", 2)
+    with transfer.transaction({}):
+        headers = strange.written_headers()
+        transfer.append(dead_topic(topic), key=None, value=strange.value, headers=headers, partition=0)
+    bury(log, transfer, letter(topic, 1))
+    assert DeadLetters(topic, system).state().letters == 1
+    assert DeadLetters(topic, system).resend() == Resent(sent=1, doubles=0)
+    assert values(log, topic) == [b"1"]
+
+
 def test_resending_sends_each_record_back_once(
     log: Log, system: Settings, topic: str, transfer: Transfer
 ) -> None:

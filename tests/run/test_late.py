@@ -123,7 +123,7 @@ class Story:
         return sum(row.payments for row in rows if row.opens_at < last)
 
     def late(self) -> list[LateLetter]:
-        return [found.letter for found in LateLetters(self.late_topic, settings=self._system).read()]
+        return [found.letter for found in LateLetters(self.late_topic, self._system).read()]
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from headwater.log.letter_box import Found, OnProgress
 
 app = typer.Typer(no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help=arguments.TOPIC_HELP)]
-_USUAL = 10
+Last = Annotated[int, typer.Option(min=1, metavar="N", help="The newest N of them.")]
+USUAL = 10
 
 
 @app.callback()
@@ -47,7 +48,7 @@ def list_letters(
 @app.command("show")
 def show_letters(
     topic: Name,
-    last: Annotated[int, typer.Option(min=1, metavar="N", help="The newest N of them.")] = _USUAL,
+    last: Last = USUAL,
     as_json: AsJson = False,
 ) -> None:
     """Show the newest dead letters of a topic, with place and reason.

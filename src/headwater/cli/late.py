@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from headwater.cli import arguments
-from headwater.cli.dead import bar
+from headwater.cli.dead import USUAL, Last, bar
 from headwater.cli.output import AsJson, counted, say, show
 from headwater.cli.tail import readable, visible
 from headwater.log.late import LateLetters
@@ -15,7 +15,6 @@ from headwater.log.letter_box import Found
 
 app = typer.Typer(no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The late topic, as in late=Divert(TOPIC).")]
-_USUAL = 10
 
 
 @app.callback()
@@ -30,12 +29,14 @@ def late() -> None:
 @app.command("show")
 def show_letters(
     topic: Name,
-    last: Annotated[int, typer.Option(min=1, metavar="N", help="The newest N of them.")] = _USUAL,
+    last: Last = USUAL,
     as_json: AsJson = False,
 ) -> None:
     """Show the newest late letters of a topic, with what they missed.
 
-    headwater late show payments-late --last 3
+    `late_by` is how far the watermark was ahead of the event.
+
+        headwater late show payments-late --last 3
     """
     newest = deque(LateLetters(arguments.topic_name(topic)).read(), maxlen=last)
     show([_letter(one, as_json=as_json) for one in newest], as_json=as_json, empty="no late letters")
@@ -56,7 +57,7 @@ def resend(
     """
     target = arguments.topic_name(to)
     with bar() as progress:
-        done = LateLetters(arguments.topic_name(topic), target).resend(progress)
+        done = LateLetters(arguments.topic_name(topic)).resend(target, progress)
     text = f"resent {counted(done.sent, 'record')} to {target}"
     say(text, as_json=as_json, topic=target, sent=done.sent, doubles=done.doubles)
 

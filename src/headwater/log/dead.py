@@ -31,7 +31,7 @@ class DeadLetters:
 
     def __init__(self, topic: str, settings: Settings | None = None) -> None:
         self.topic = topic
-        self._box = LetterBox(dead_topic(topic), Letter, resending(topic), settings or Settings.load())
+        self._box = LetterBox(dead_topic(topic), Letter, settings or Settings.load(), of=topic)
         if not self._box.exists:
             raise UnknownTopic(
                 f"topic {topic!r} has no dead letters", hint="`headwater dead list` shows which topics have"
@@ -39,7 +39,7 @@ class DeadLetters:
 
     def read(self, start: Start | None = None) -> Iterator[Found[Letter]]:
         """The letters from a place on (the beginning), up to the present end."""
-        return (one for one in self._box.read(start) if one.letter.topic == self.topic)
+        return self._box.read(resending(self.topic), start)
 
     def state(self) -> DeadState:
         """The letters counted; reads them all."""
@@ -54,7 +54,7 @@ class DeadLetters:
 
     def resend(self, progress: OnProgress = lambda *_: None) -> Resent:
         """Send every letter that has not gone back yet to its topic; a second call sends nothing."""
-        return self._box.resend(self.topic, progress)
+        return self._box.resend(self.topic, resending(self.topic), progress)
 
 
 def topics_with_letters(settings: Settings | None = None) -> list[str]:

@@ -15,26 +15,25 @@ from headwater.settings import Settings
 class LateLetters:
     """The late letters in a topic; UnknownTopic if there is no such topic."""
 
-    def __init__(self, topic: str, to: str = "", settings: Settings | None = None) -> None:
-        self._to = to
-        group = f"headwater.resend.{topic}.to.{to}"
-        self._box = LetterBox(topic, LateLetter, group, settings or Settings.load())
+    def __init__(self, topic: str, settings: Settings | None = None) -> None:
+        self._box = LetterBox(topic, LateLetter, settings or Settings.load())
         if not self._box.exists:
             raise UnknownTopic(
                 f"there is no topic {topic!r}", hint='a pipeline with late=Divert("…") makes its late topic'
             )
 
-    def read(self) -> Iterator[Found[LateLetter]]:
-        """The letters, up to the present end."""
-        return self._box.read()
+    def read(self, resent_to: str = "") -> Iterator[Found[LateLetter]]:
+        """The letters, up to the present end, and whether they were resent to a topic."""
+        return self._box.read(self._resending(resent_to))
 
-    def resend(self, progress: OnProgress = lambda *_: None) -> Resent:
-        """Send the record of each letter to the other topic, once."""
-        for _, letter, _ in self._box.read():
-            if letter.topic == self._to:
-                raise SpecError(
-                    f"records that were late in {self._to!r} would be late there again",
-                    hint="name another topic, and let a pipeline that corrects read it",
-                )
-            break
-        return self._box.resend(self._to, progress)
+    def resend(self, to: str, progress: OnProgress = lambda *_: None) -> Resent:
+        """Send the record of each letter to another topic, once."""
+        if any(found.letter.topic == to for found in self.read(to)):
+            raise SpecError(
+                f"records that were late in {to!r} would be late there again",
+                hint="name another topic, and let a pipeline that corrects read it",
+            )
+        return self._box.resend(to, self._resending(to), progress)
+
+    def _resending(self, to: str) -> str:
+        return f"headwater.resend.{self._box.place}.to.{to}"

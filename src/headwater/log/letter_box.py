@@ -49,12 +49,11 @@ class Resent:
 
 
 class LetterBox(Generic[L]):
-    """The letters in one topic, that were resent under the name of a group."""
+    """The letters in one topic: of every record, or of those of one topic (`of`)."""
 
-    def __init__(self, place: str, kind: type[L], group: str, settings: Settings) -> None:
+    def __init__(self, place: str, kind: type[L], settings: Settings, *, of: str | None = None) -> None:
         self.place = place
-        self.group = group
-        self._kind = kind
+        self._kind, self._of = kind, of
         self._log, self._connection = Log(settings), Connection(settings)
 
     @property
@@ -62,23 +61,23 @@ class LetterBox(Generic[L]):
         """Whether there is such a topic."""
         return self.place in self._log.topics.names()
 
-    def read(self, start: Start | None = None) -> Iterator[Found[L]]:
-        """The letters from a place on (the beginning), up to the present end."""
-        done = self._log.groups.committed(self.group)
+    def read(self, group: str, start: Start | None = None) -> Iterator[Found[L]]:
+        """The letters from a place on (the beginning) to the present end, and whether a group resent them."""
+        done = self._log.groups.committed(group)
         with self._log.read(self.place, start=start) as reader:
             for record, letter in self._letters(reader):
                 yield Found(record, letter, record.offset < done.get(_where(record), 0))
 
-    def resend(self, to: str, progress: OnProgress = lambda *_: None) -> Resent:
-        """Send the record of every letter that has not gone out yet; a second call sends nothing."""
+    def resend(self, to: str, group: str, progress: OnProgress = lambda *_: None) -> Resent:
+        """Send the record of every letter that a group has not sent yet; a second call sends nothing."""
         state = Topics(self._connection).describe(to)  # UnknownTopic when it is gone
         largest = max(LARGEST, int(state.config["max.message.bytes"]))
-        with Transfer(self._connection, self.group, group=self.group, largest=largest) as transfer:
+        with Transfer(self._connection, group, group=group, largest=largest) as transfer:
             return self._resend(transfer, to, state.partitions, progress)
 
     def _resend(self, transfer: Transfer, to: str, partitions: int, progress: OnProgress) -> Resent:
         places = self._places(transfer)
-        gone = {letter.identity for _, letter, is_resent in self.read() if is_resent}
+        gone = {letter.identity for _, letter, is_resent in self.read(transfer.group) if is_resent}
         sent = doubles = 0
         with Reader(self._connection, self.place, as_bytes, starts=places, follow=False) as reader:
             total = sum(reader.ends[one] - at for one, at in places.items())
@@ -104,7 +103,7 @@ class LetterBox(Generic[L]):
         """The letters; what others have put between them is passed over."""
         for record in reader:
             letter = self._kind.read(record)
-            if letter is not None:
+            if letter is not None and self._of in {None, letter.topic}:
                 yield record, letter
 
 
