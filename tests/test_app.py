@@ -6,12 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from headwater import App, Bounded, Drop, KafkaSink, Pipeline, Source, Topic
-from headwater.errors import BadPipeline
+from headwater import App, Bounded, Divert, Drop, Grace, KafkaSink, Monotonic, Pipeline, Source, Topic
+from headwater.errors import BadPipeline, SpecError
 
 IN = Topic("in", schema="card string, paid_at timestamp", key="card", event_time="paid_at")
 PLAIN = Topic("plain", schema="card string")
 OUT = KafkaSink(Topic("out", schema="card string"))
+FAST = {"latency": "real-time", "writes": KafkaSink(OUT.topic, guarantee="at-least-once")}
+SHORT = Bounded(timedelta(seconds=5))
 
 
 def same(rows):
@@ -77,6 +79,9 @@ def test_importing_and_printing_an_app_starts_no_spark_and_imports_no_gateway():
         ({"latency": "fast"}, "latency of pipeline 'p' cannot be 'fast'"),
         ({"output": "all"}, "output of pipeline 'p' cannot be 'all'"),
         ({"latency": "real-time"}, "cannot be exactly-once in real time"),
+        ({"watermark": SHORT, "late": Divert("in")}, "reads or writes the topic of its late rows, 'in'"),
+        ({"watermark": SHORT, "late": Divert("out")}, "reads or writes the topic of its late rows, 'out'"),
+        ({**FAST, "watermark": SHORT, "late": Divert("late")}, "cannot divert late rows in real time"),
     ],
 )
 def test_a_pipeline_that_cannot_be_is_refused_when_it_is_made(changed, said):
@@ -92,9 +97,33 @@ def test_a_source_that_cannot_be_is_refused_when_it_is_made():
         Source(Topic("t", schema="_record string"), record=True)
 
 
-def test_a_watermark_cannot_look_ahead():
+@pytest.mark.parametrize(
+    "make",
+    [
+        Bounded,
+        lambda back: Bounded(timedelta(0), future=back),
+        lambda back: Monotonic(future=back),
+        Grace,
+        lambda back: Divert("late", grace=back),
+    ],
+)
+def test_time_does_not_run_backwards(make):
     with pytest.raises(BadPipeline, match="cannot be negative"):
-        Bounded(timedelta(seconds=-1))
+        make(timedelta(seconds=-1))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "..", "x" * 250])
+def test_late_rows_need_a_topic_that_can_be(name):
+    with pytest.raises(SpecError):
+        Divert(name)
+
+
+@pytest.mark.parametrize(
+    ("watermark", "late", "waits"),
+    [(SHORT, Drop(), 5), (SHORT, Grace(timedelta(seconds=2)), 7), (Monotonic(), Drop(), 0)],
+)
+def test_a_watermark_waits_for_the_delay_and_the_grace(watermark, late, waits):
+    assert made(watermark=watermark, late=late).waits == timedelta(seconds=waits)
 
 
 class TestApp:

@@ -103,6 +103,11 @@ class Pipeline:
         return (self.watermark.delay if self.watermark else NONE) + (self.late.grace if self.late else NONE)
 
     @property
+    def late_topic(self) -> str | None:
+        """Where its late rows go, if they are diverted."""
+        return self.late.topic if isinstance(self.late, Divert) else None
+
+    @property
     def future(self) -> timedelta | None:
         """How far an event may be ahead of the log's clock."""
         return self.watermark.future if self.watermark else None
@@ -152,6 +157,13 @@ class Pipeline:
                 "watermark=Bounded(timedelta(seconds=30)), late=Drop()",
             )
 
+        taken = {*(one.topic.name for one in self.sources), *(one.name for one in self.sinks)}
+        if self.late_topic in taken:
+            raise BadPipeline(
+                f"pipeline {self.name!r} reads or writes the topic of its late rows, {self.late_topic!r}",
+                hint="late letters have a topic of their own",
+            )
+
     def _check_numbers(self) -> None:
         if self.batch < 1:
             raise BadPipeline(f"a batch of pipeline {self.name!r} must hold at least one record")
@@ -163,7 +175,7 @@ class Pipeline:
     def _check_real_time(self) -> None:
         if self.latency != "real-time":
             return
-        if isinstance(self.late, Divert):
+        if self.late_topic is not None:
             raise BadPipeline(
                 f"pipeline {self.name!r} cannot divert late rows in real time",
                 hint='write late=Drop(), or latency="micro-batch"',

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""Where the time of computers begins."""
+
 
 def now() -> datetime:
     """The present instant, aware, in UTC."""

@@ -14,6 +14,7 @@ from headwater.log.letter import Letter, dead_topic
 from headwater.log.positions import Positions
 from headwater.run.history import Planned
 from headwater.run.judge import RegistryAddress, judge_of
+from headwater.run.letters import BadRecords, Ranges
 from headwater.run.progress import Offsets, Progress
 from headwater.run.settle import Settlement
 
@@ -127,15 +128,13 @@ def assert_committed(log: Log, topic: Topic, expected: Mapping[int, int]) -> Non
     assert committed() == expected
 
 
-def read_here(
-    _: object, source: Source, ranges: Any, settings: Settings, pipeline: str, *__: object
-) -> Iterator[Letter]:
+def read_here(self: BadRecords, source: Source, ranges: Ranges) -> Iterator[Letter]:
     """What Spark does, without Spark: the bad records of these ranges."""
     topic = source.topic
     judge = judge_of(topic, RegistryAddress())
-    for record in Log.open(settings).read(topic.name):
+    for record in Log.open(self._settings).read(topic.name):
         start, end = ranges.get(record.partition, (0, 0))
         if start <= record.offset < end and (reason := judge._judge(record.data)[1]):
             place = {"topic": topic.name, "partition": record.partition, "offset": record.offset}
             what = {"timestamp": record.appended_at, "key": record.key, "value": record.data}
-            yield Letter(**place, **what, headers=record.headers, reason=reason, pipeline=pipeline)  # type: ignore[arg-type]
+            yield Letter(**place, **what, headers=record.headers, reason=reason, pipeline=self._label)  # type: ignore[arg-type]

@@ -140,6 +140,16 @@ def test_a_topic_that_was_made_anew_starts_over(log: Log, system: Settings, topi
         assert again.starts() == {topic.name: {0: 0, 1: 0}}
 
 
+def test_a_batch_that_spark_did_not_tell_of_is_looked_through(
+    log: Log, system: Settings, spark: SparkSession, topic: Topic
+) -> None:
+    untold, end = fill(log, topic, 4, bad=2), fill(log, topic, 4, bad=0)
+    with settling(topic, spark, system) as ours:
+        assert ours.settle(told(end, starts=untold, clean=True, number=1)) == (2, 0)
+    assert_once(log, topic, 2)
+    assert_committed(log, topic, end[topic.name])
+
+
 @pytest.mark.parametrize("start", ["beginning", "end"])
 def test_a_place_that_the_broker_forgot_is_taken_from_the_checkpoint(
     log: Log, system: Settings, topic: Topic, start: Start

@@ -27,7 +27,8 @@ from headwater.errors import BrokerRefused, BrokerUnreachable, HeadwaterError, O
 from headwater.log import transaction
 from headwater.log.transaction import Transactions
 from headwater.log.transfer import Transfer
-from headwater.run import divert, settle
+from headwater.run import settle
+from headwater.run.letters import BadRecords
 from headwater.run.settle import Settlement
 
 pytestmark = pytest.mark.system
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.system
 def test_two_drivers_that_settle_at_once_write_each_letter_once(
     log: Log, system: Settings, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(divert, "bad_records", read_here)
+    monkeypatch.setattr(BadRecords, "find", read_here)
     monkeypatch.setattr(settle, "AT_ONCE", 20)
     end = fill(log, topic, 50, bad=50)
     ended: list[str] = []
@@ -62,7 +63,7 @@ def test_two_drivers_that_settle_at_once_write_each_letter_once(
 def test_an_older_driver_is_fenced_by_a_newer_one(
     log: Log, system: Settings, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(divert, "bad_records", read_here)
+    monkeypatch.setattr(BadRecords, "find", read_here)
     end = fill(log, topic, 4, bad=4)
     with settling(topic, None, system) as older, settling(topic, None, system) as newer:
         older.starts()
@@ -78,10 +79,11 @@ from headwater import Settings, Topic
 from headwater.app import Source
 from headwater.log.transaction import Transactions
 from headwater.log.transfer import Transfer
-from headwater.run import divert, settle
+from headwater.run import settle
+from headwater.run.letters import BadRecords
 from tests.run.settling import Remembered, read_here, reading, told
 address, name, ends, point = sys.argv[1:]
-divert.bad_records = read_here
+BadRecords.find = read_here
 settle.AT_ONCE = 20
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -112,7 +114,7 @@ ours.settle(told({name: dict(enumerate(map(int, ends.split(","))))}, clean=False
 def test_settling_that_is_killed_is_finished_by_the_next_driver(
     log: Log, system: Settings, topic: Topic, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(divert, "bad_records", read_here)
+    monkeypatch.setattr(BadRecords, "find", read_here)
     end = fill(log, topic, 20, bad=20)
     places = ",".join(str(end[topic.name][one]) for one in (0, 1))
     command = [sys.executable, "-c", CHILD, embedded.kafka_address(system) or "", topic.name, places, point]
@@ -128,7 +130,7 @@ def test_settling_that_is_killed_is_finished_by_the_next_driver(
 def test_a_commit_without_an_answer_is_looked_up(
     log: Log, system: Settings, topic: Topic, monkeypatch: pytest.MonkeyPatch, went_through: bool
 ) -> None:
-    monkeypatch.setattr(divert, "bad_records", read_here)
+    monkeypatch.setattr(BadRecords, "find", read_here)
     end = fill(log, topic, 4, bad=4)
     failures = [OutcomeUnknown("the answer did not come")]
     begin = Transfer.transaction
@@ -153,7 +155,7 @@ def test_a_commit_without_an_answer_is_looked_up(
 def test_a_client_that_never_returns_is_left_behind(
     log: Log, system: Settings, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(divert, "bad_records", read_here)
+    monkeypatch.setattr(BadRecords, "find", read_here)
     end, released = fill(log, topic, 4, bad=4), Event()
     hung: list[Transactions] = []
     ask = Transactions._ask_to_send

@@ -10,10 +10,11 @@ copy: it is a person who decides that it may go.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from headwater import clock
+from headwater.clock import EPOCH
 from headwater.log.record import Record
 from headwater.log.topics import Topics
 
@@ -27,7 +28,6 @@ _OURS = {f"{PREFIX}{name}" for name in (*_NAMES, *_OF_LATE_ONES)}
 _NEEDED = {f"{PREFIX}{name}" for name in ("topic", "partition", "offset", "timestamp", "dead-at")}
 _LONGEST_REASON = 1000
 _ROOM_FOR_HEADERS = 10_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -127,7 +127,7 @@ def resent_headers(letter: Letter, record: Record) -> list[tuple[str, bytes | No
 
 def instant(milliseconds: int) -> datetime:
     """A moment of the log's clock."""
-    return _EPOCH + milliseconds * _MILLISECOND
+    return EPOCH + milliseconds * _MILLISECOND
 
 
 def _original(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:

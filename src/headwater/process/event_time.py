@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headwater.errors import BadPipeline
+from headwater.log.topic import check_name
 
 NONE = timedelta(0)
 
@@ -67,6 +68,7 @@ class Divert:
     grace: timedelta = field(default=NONE, kw_only=True)
 
     def __post_init__(self) -> None:
+        check_name(self.topic)
         _check("a grace", self.grace)
 
 

@@ -6,7 +6,7 @@ and six times as fast as handing over datetimes.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import repeat
 from operator import attrgetter, sub
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_type
 
+from headwater.clock import EPOCH
 from headwater.log.formats.codec import Row
 
 Plain = Callable[[Any], Any]
@@ -24,8 +25,8 @@ Column = Callable[[Sequence[Row]], pa.Array]
 INSTANT = pa.timestamp("us", "UTC")
 _SINCE = pa.duration("us")
 _EPOCHS: dict[type[spark.DataType], datetime] = {
-    spark.TimestampType: datetime(1970, 1, 1, tzinfo=UTC),
-    spark.TimestampNTZType: datetime(1970, 1, 1),  # noqa: DTZ001 - a time without a zone
+    spark.TimestampType: EPOCH,
+    spark.TimestampNTZType: EPOCH.replace(tzinfo=None),
 }
 
 

@@ -14,9 +14,8 @@ from headwater.log.connection import Connection
 from headwater.log.letter import Letter, dead_topic
 from headwater.log.topics import Topics
 from headwater.log.transfer import Transfer
-from headwater.process.event_time import Divert
 from headwater.run.late import LateRows
-from headwater.run.letters import Ranges, bad_in_real_time, bad_records
+from headwater.run.letters import BadRecords, Ranges
 from headwater.settings import Settings
 
 NO_WATERMARK = 0
@@ -34,28 +33,26 @@ class Diversion:
     """The dead and late letters of one pipeline; `label` is its name with its app's."""
 
     def __init__(self, label: str, pipeline: Pipeline, spark: SparkSession, settings: Settings) -> None:
-        self._label, self._pipeline, self._spark, self._settings = label, pipeline, spark, settings
+        self._sources = pipeline.sources
         self._topics = Topics(Connection(settings))
-        self.late_topic = pipeline.late.topic if isinstance(pipeline.late, Divert) else None
-        self._late = LateRows(label, pipeline, spark, settings) if self.late_topic else None
+        self._bad = BadRecords(label, pipeline, spark, settings)
+        self._late = LateRows(label, pipeline, spark, settings) if pipeline.late_topic else None
 
     def write(
         self, transfer: Transfer, ranges: Mapping[str, Ranges], watermark: int, *, has_dead: bool
     ) -> Diverted:
         """Write the letters of these ranges; what is behind the watermark was late."""
-        sources = self._pipeline.sources if has_dead else ()
+        sources = self._sources if has_dead else ()
         dead = [self._dead(transfer, one, ranges[one.topic.name]) for one in sources]
         late = 0
-        if self._late is not None and self.late_topic is not None and watermark != NO_WATERMARK:
-            late = self._written(transfer, self.late_topic, self._late.find(ranges, watermark))
+        if self._late is not None and watermark != NO_WATERMARK:
+            late = self._written(transfer, self._late.topic, self._late.find(ranges, watermark))
         return Diverted(sum(dead), late)
 
     def _dead(self, transfer: Transfer, source: Source, ranges: Ranges) -> int:
         if not ranges:
             return 0
-        given = (self._spark, source, ranges, self._settings, self._label, self._pipeline.future)
-        found = bad_in_real_time(*given) if self._pipeline.latency == "real-time" else bad_records(*given)
-        return self._written(transfer, dead_topic(source.topic.name), found)
+        return self._written(transfer, dead_topic(source.topic.name), self._bad.find(source, ranges))
 
     def _written(self, transfer: Transfer, topic: str, letters: Iterable[Letter]) -> int:
         count, partitions = 0, self._topics.partitions(topic)

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.app import Pipeline
 from headwater.errors import BadPipeline
 from headwater.process.event_time import Divert
+from headwater.run.catalyst import each, nodes
 from headwater.run.plan import blamed, rows_of
 from headwater.run.realtime import Refusal, refusals, refused
-from headwater.run.realtime_plan import each, nodes
 from headwater.settings import Settings
 from headwater.sink.contract import Sink
 from headwater.sink.kafka import KafkaSink

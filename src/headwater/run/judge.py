@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from headwater import embedded
+from headwater.clock import EPOCH
 from headwater.errors import Undecodable, UnknownSchema
 from headwater.log.formats import codec_for
 from headwater.log.formats.codec import Row
@@ -40,7 +41,6 @@ BAD = (
 )
 """What bytes can do to a decoder. No RegistryError is among them."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_ID = 2**31 - 1  # registries count in 32 bits, and some fail over a larger number
 
 
@@ -176,7 +176,7 @@ class Ahead:
 
     def any(self, columns: Sequence[pa.Array], appended: pa.Array | None) -> bool:
         """Whether there is one among these rows."""
-        if appended is None or not len(appended):
+        if appended is None:
             return False
         events = columns[self._at].view(pa.int64()).to_numpy()
         return bool((events > (appended.to_numpy() + self._millis) * 1000).any())
@@ -184,7 +184,7 @@ class Ahead:
     def said(self, row: Row, appended: int) -> str:
         """What is wrong with the row, if it is one."""
         event: datetime = getattr(row, self._name)
-        since = event.replace(tzinfo=event.tzinfo or UTC) - _EPOCH
+        since = event.replace(tzinfo=event.tzinfo or UTC) - EPOCH
         return self._said if since > timedelta(milliseconds=appended + self._millis) else ""
 
 

@@ -7,7 +7,7 @@ the record that it was made of. No late rows, no second reading.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
@@ -18,17 +18,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from headwater.app import Pipeline, Source
+from headwater.clock import EPOCH
 from headwater.log.late_letter import LateLetter
 from headwater.log.letter import instant
 from headwater.log.topic import Topic
 from headwater.run.decode import RECORD, Blocks, without_deletions
 from headwater.run.judge import RegistryAddress, judge_of
 from headwater.run.letters import WHOLE, Ranges, of_record, read_again
-from headwater.run.lineage import CARRIED, Gate, at, gates, marked
+from headwater.run.lineage import CARRIED, Carrier, Gate, gates, marked
 from headwater.run.plan import applied, blamed
 from headwater.settings import Settings
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACE = ("topic", "partition", "offset")
 _WINDOW = ("opens_at", "closes_at")
 _HEADER = spark.StructType(
@@ -52,10 +52,12 @@ class LateRows:
     """The late records of one pipeline (`app.pipeline`); BadPipeline if they could not be told."""
 
     def __init__(self, label: str, pipeline: Pipeline, spark: SparkSession, settings: Settings) -> None:
+        self.topic = pipeline.late_topic or ""
         self._label, self._pipeline, self._settings = label, pipeline, settings
         self._spark = spark.newSession()  # its SQL has the topics as tables, and they are others here
+        self._carrier = Carrier(self._spark)
         for gate in self._gates({}):
-            at(gate, self._spark)
+            self._carrier.at(gate)
 
     def find(self, ranges: Mapping[str, Ranges], watermark: int) -> Iterator[LateLetter]:
         """The records of these ranges that were behind the watermark (milliseconds since 1970)."""
@@ -75,7 +77,7 @@ class LateRows:
 
     def _table(self, source: Source, ranges: Ranges, watermark: int) -> DataFrame:
         topic, registry = source.topic, RegistryAddress.of(source.topic, self._settings)
-        decode = OldWithRecord(topic, registry, self._pipeline.future, watermark)
+        decode = LateCandidates(topic, registry, self._pipeline.future, watermark)
         if ranges:
             raw = read_again(self._spark, topic.name, ranges, self._settings)
             rows = raw.select(*WHOLE).mapInArrow(decode, decode.schema)
@@ -86,7 +88,7 @@ class LateRows:
         return marked(rows.drop(CARRIED), topic.event_time or "")
 
     def _behind(self, gate: Gate, watermark: int) -> DataFrame:
-        rows = at(gate, self._spark)
+        rows = self._carrier.at(gate)
         is_window = isinstance(rows.schema["closes"].dataType, spark.StructType)
         closes = F.col("closes.end" if is_window else "closes").cast("timestamp")
         window = [_micros("closes.start"), _micros("closes.end")] if is_window else [F.lit(None)] * 2
@@ -105,7 +107,7 @@ class LateRows:
 
 
 @dataclass(frozen=True)
-class OldWithRecord:
+class LateCandidates:
     """The function that decodes the good records of a topic that can be late, and keeps each beside its row.
 
     What happened after the watermark is in no window that ended before it.
@@ -158,4 +160,4 @@ def _micros(column: str) -> Column:
 
 
 def _moment(micros: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=micros)
+    return EPOCH + timedelta(microseconds=micros)

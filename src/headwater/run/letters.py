@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import Row
 
-from headwater.app import Source
+from headwater.app import Pipeline, Source
 from headwater.log.connection import Connection
 from headwater.log.letter import Letter, instant
 from headwater.log.topic import Topic
@@ -39,34 +39,24 @@ _SCHEMA = (
 )
 
 
-def bad_records(
-    spark: SparkSession,
-    source: Source,
-    ranges: Ranges,
-    settings: Settings,
-    pipeline: str,
-    future: timedelta | None = None,
-) -> Iterator[Letter]:
-    """The bad records of these ranges as letters, each partition's in their order."""
-    topic = source.topic
-    picked = read_again(spark, topic.name, ranges, settings).select(*WHOLE)
-    found = picked.mapInArrow(BadOnes(topic, RegistryAddress.of(topic, settings), future), _SCHEMA)
-    return (_letter(row, topic.name, pipeline) for row in found.toLocalIterator())
+class BadRecords:
+    """The bad records of one pipeline (`app.pipeline`)."""
 
+    def __init__(self, label: str, pipeline: Pipeline, spark: SparkSession, settings: Settings) -> None:
+        self._label, self._pipeline, self._spark, self._settings = label, pipeline, spark, settings
 
-def bad_in_real_time(
-    spark: SparkSession,
-    source: Source,
-    ranges: Ranges,
-    settings: Settings,
-    pipeline: str,
-    future: timedelta | None = None,
-) -> Iterator[Letter]:
-    """The same for a pipeline in real time: bad is what the JVM left out, and the codec says why."""
-    topic, raw = source.topic, read_again(spark, source.topic.name, ranges, settings)
-    bad = marked_in_jvm(raw, source, keep=WHOLE, future=future).where(DEAD).select(f"{KEPT}.*")
-    told = bad.mapInArrow(Reasons(topic, RegistryAddress.of(topic, settings), future), _SCHEMA)
-    return (_letter(row, topic.name, pipeline) for row in told.toLocalIterator())
+    def find(self, source: Source, ranges: Ranges) -> Iterator[Letter]:
+        """Those of these ranges of a topic as letters, each partition's in their order."""
+        topic, future = source.topic, self._pipeline.future
+        given = topic, RegistryAddress.of(topic, self._settings), future
+        raw = read_again(self._spark, topic.name, ranges, self._settings)
+        if self._pipeline.latency == "real-time":  # bad is what the JVM left out, and the codec says why
+            bad = marked_in_jvm(raw, source, keep=WHOLE, future=future).where(DEAD).select(f"{KEPT}.*")
+            found = bad.mapInArrow(Reasons(*given), _SCHEMA)
+        else:
+            found = raw.select(*WHOLE).mapInArrow(BadOnes(*given), _SCHEMA)
+        for row in found.toLocalIterator():
+            yield Letter(**of_record(row, topic.name), reason=row["reason"], pipeline=self._label)
 
 
 @dataclass(frozen=True)
@@ -123,10 +113,6 @@ def read_again(spark: SparkSession, topic: str, ranges: Ranges, settings: Settin
     }
     raw = spark.read.format("kafka").options(**options, **Connection(settings).for_spark()).load()
     return raw.withColumn("millis", F.unix_millis("timestamp"))
-
-
-def _letter(row: Row, topic: str, pipeline: str) -> Letter:
-    return Letter(**of_record(row, topic), reason=row["reason"], pipeline=pipeline)
 
 
 def of_record(row: Row, topic: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import BadPipeline
-from headwater.run.realtime_plan import each
+from headwater.run.catalyst import each
 
 CARRIED = "_headwater_record"
 _MARK = "spark.watermarkDelayMs"
@@ -46,11 +46,6 @@ def marked(rows: DataFrame, event_time: str) -> DataFrame:
 def gates(rows: DataFrame) -> list[Gate]:
     """Where Spark drops late rows: in front of the first operators with state."""
     return list(_gates(rows._jdf.queryExecution().analyzed()))  # noqa: SLF001
-
-
-def at(gate: Gate, spark: SparkSession) -> DataFrame:
-    """The rows in front of a gate: the `record` each was made of, and the column that decides (`closes`)."""
-    return Carrier(spark).at(gate)
 
 
 def _gates(node: Any) -> Iterator[Gate]:
@@ -108,7 +103,7 @@ class Carrier:
         self._plans = jvm.org.apache.spark.sql.catalyst.plans.logical
 
     def at(self, gate: Gate) -> DataFrame:
-        """The rows in front of a gate."""
+        """The rows in front of a gate: the `record` each was made of, and what decides, as `closes`."""
         plan, record = self._led(gate.plan)
         both = self._plans.Project(self._seq([record, gate.column]), plan)
         made = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, both)  # noqa: SLF001

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from headwater.run.catalyst import each, nodes
 from headwater.run.realtime_refusals import READ_TWICE, Refusal, by_message, by_operator, by_output
 
 _ALLOWED = "org$apache$spark$sql$execution$streaming$runtime$RealTimeModeAllowlist$$isAllowed"
@@ -90,18 +91,6 @@ def _told(rows: DataFrame) -> Iterator[Refusal]:
 def _above_sources(plan: Any) -> list[Any]:
     """The operators that a row of a stream passes; those of static tables are run before."""
     return [one for one in nodes(plan) if any(_name(other) == _SOURCE for other in list(nodes(one))[1:])]
-
-
-def nodes(plan: Any) -> Iterator[Any]:
-    """A plan's operators, each before those that it reads from."""
-    yield plan
-    for one in each(plan.children()):
-        yield from nodes(one)
-
-
-def each(sequence: Any) -> list[Any]:
-    """Scala's sequence as a list."""
-    return [sequence.apply(index) for index in range(sequence.size())]
 
 
 def _name(node: Any) -> str:

@@ -50,10 +50,11 @@ class Settlement:
         self.lost = 0
         """Records that retention removed before they could be looked at again."""
         self._label, self._sources, self._within = label, pipeline.sources, within
+        self._diverts_late = pipeline.late_topic is not None
         self._history = history
         self._connection = Connection(settings)
         self._diversion = Diversion(label, pipeline, spark, settings)
-        late_topic, has_run = self._diversion.late_topic, history.exists
+        late_topic, has_run = pipeline.late_topic, history.exists
         self._standing = Standing(
             label, self._sources, self._connection, late_topic=late_topic, has_run=has_run
         )
@@ -72,8 +73,8 @@ class Settlement:
     def resume(self) -> Diverted:
         """Settle what an earlier run has finished and could not settle any more.
 
-        Where the broker has forgotten the group's place, everything is settled: it forgets only those
-        that were not moved for long.
+        Where the broker has forgotten the group's place, the last batch is taken for settled: it forgets
+        after days, and a run dies between a batch and its settling in a moment.
         """
         self._open()
         newest = self._history.newest
@@ -82,17 +83,21 @@ class Settlement:
             return Diverted()
         ends = _flat(last.ends)
         self._move({one: at for one, at in ends.items() if one in self._standing.forgotten})
-        return self._bury_all(newest, last.ends, has_dead=True)  # for all that is known
+        return self._bury_all(newest, last.ends, has_dead=True)  # as far as anybody knows
 
     def settle(self, progress: Progress) -> Diverted:
-        """Move the group to a batch's end, and write the letters of what was bad or late in it."""
+        """Move the group to a batch's end, and write the letters of what was bad or late in it.
+
+        Spark may lose its word on a batch; the next one then begins behind the group's place, and nobody
+        knows whether what lies between was good.
+        """
         self._open()
-        diverts = self._diversion.late_topic is not None
-        if progress.is_clean and not (diverts and progress.late):
+        is_good = progress.is_clean and not self._standing.behind(_flat(progress.starts))
+        if is_good and not (self._diverts_late and progress.late):
             self._move(self._standing.behind(_flat(progress.ends)))
             return Diverted(0, progress.late)
-        found = self._bury_all(progress.batch, progress.ends, has_dead=not progress.is_clean)
-        return found if diverts else Diverted(found.dead, progress.late)
+        found = self._bury_all(progress.batch, progress.ends, has_dead=not is_good)
+        return found if self._diverts_late else Diverted(found.dead, progress.late)
 
     def close(self) -> None:
         """Let go of the broker."""
@@ -107,7 +112,7 @@ class Settlement:
         A batch drops what is behind the watermark of the batch before it. Without a late topic, one stretch
         is as good as several.
         """
-        if self._diversion.late_topic is None:
+        if not self._diverts_late:
             return [(ends, NO_WATERMARK)]
         found: list[tuple[Offsets, int]] = []
         while True:

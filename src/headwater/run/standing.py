@@ -117,7 +117,7 @@ class Standing:
         kept = {where: at for where, at in known.items() if at <= ends[where.partition]}
         first = self._first(source, partitions, is_new=not (kept or self._has_run))
         new = {where: at for where, at in first.items() if where not in kept}
-        if self._has_run:  # its place is in its checkpoint, and told with its first batch
+        if self._has_run:  # its place is in its checkpoint
             self.forgotten |= new.keys()
         elif new:
             transfer.place(new)

@@ -5,6 +5,7 @@ second to thirty and starts over after a batch that went well.
 """
 
 from collections import deque
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from queue import Empty
@@ -96,10 +97,14 @@ class Supervised:
     def _try(self) -> None:
         spark = self._spark.newSession()
         history = History(checkpoint(self._label, self._settings), spark)
-        settlement = Settlement(self._label, self._pipeline, self._spark, self._settings, history)
-        if settlement.has_begun and not history.exists:
-            raise _lost(self._label, self._settings)
-        self._counted(settlement.resume())
+        given = (self._label, self._pipeline, self._spark, self._settings, history)
+        with closing(Settlement(*given)) as settlement:
+            if settlement.has_begun and not history.exists:
+                raise _lost(self._label, self._settings)
+            self._counted(settlement.resume())
+            self._query(spark, settlement)
+
+    def _query(self, spark: SparkSession, settlement: Settlement) -> None:
         kafka = Connection(self._settings).for_spark()
         rows = rows_of(self._pipeline, spark, self._settings, kafka, settlement.starts())
         query = Query(self._pipeline, self._label, self._settings)
@@ -110,7 +115,6 @@ class Supervised:
             self._watch(query, settlement)
         finally:
             query.stop()
-            settlement.close()
         if query.failure is not None:
             raise query.failure
 

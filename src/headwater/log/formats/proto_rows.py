@@ -5,16 +5,16 @@ Instants are google.protobuf.Timestamp; a timestamp without a zone is microsecon
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import msgspec
 from pyspark.sql import types as spark
 
+from headwater.clock import EPOCH
 from headwater.log.formats.numbers import exact_decimal
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
+_NAIVEEPOCH = EPOCH.replace(tzinfo=None)
 _DAY_ZERO = date(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 _MILLION = 1_000_000
@@ -78,7 +78,7 @@ def _set_message(message: Any, kind: spark.StructType | spark.TimestampType, val
     if isinstance(kind, spark.StructType):
         fill(message, value, kind)
     else:
-        message.seconds, micros = divmod((value - _EPOCH) // _MICROSECOND, _MILLION)
+        message.seconds, micros = divmod((value - EPOCH) // _MICROSECOND, _MILLION)
         message.nanos = micros * 1000
 
 
@@ -87,7 +87,7 @@ def _scalar(kind: spark.DataType, value: Any) -> Any:
         case spark.DateType():
             return (value - _DAY_ZERO).days
         case spark.TimestampNTZType():
-            return (value - _NAIVE_EPOCH) // _MICROSECOND
+            return (value - _NAIVEEPOCH) // _MICROSECOND
         case spark.DecimalType():
             return f"{exact_decimal(value, kind):f}"
     return value
@@ -110,9 +110,9 @@ def _plain(kind: spark.DataType, value: Any) -> Any:
         case spark.StructType():
             return columns(value, kind)
         case spark.TimestampType():
-            return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+            return EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
         case spark.DateType():
             return _DAY_ZERO + timedelta(days=value)
         case spark.TimestampNTZType():
-            return _NAIVE_EPOCH + timedelta(microseconds=value)
+            return _NAIVEEPOCH + timedelta(microseconds=value)
     return value
