@@ -1,5 +1,6 @@
 """The shared servers: one broker for the whole run, in a temporary folder, stopped at its end."""
 
+import signal
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -12,6 +13,9 @@ from headwater.embedded.kafka import Kafka
 from headwater.embedded.ports import a_free_port
 
 _NUMBERS = count()
+
+# A shell without a terminal starts what runs in its background deaf to interrupts; our children hear them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A cleaner that never sleeps, so that compaction happens within a test's time.
 TEST_BROKER = Kafka(properties={"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "200"})
