@@ -5,13 +5,14 @@ from headwater.errors import HeadwaterError
 from headwater.log.log import Log
 from headwater.log.positions import Beginning, End, Last, Offset, Since
 from headwater.log.topic import FOREVER, Retention, Topic
-from headwater.process.event_time import Bounded, Divert, Drop, Grace, Monotonic
+from headwater.process.event_time import Adaptive, Bounded, Divert, Drop, Grace, Monotonic, Punctuated
 from headwater.settings import Settings
 from headwater.sink.calls import Calls
 from headwater.sink.kafka import KafkaSink
 
 __all__ = [
     "FOREVER",
+    "Adaptive",
     "App",
     "Beginning",
     "Bounded",
@@ -27,6 +28,7 @@ __all__ = [
     "Monotonic",
     "Offset",
     "Pipeline",
+    "Punctuated",
     "Retention",
     "Settings",
     "Since",

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from headwater.errors import BadPipeline
 from headwater.log.topic import Topic
-from headwater.process.event_time import NONE, Divert, Late, Watermark
+from headwater.process.event_time import NONE, Adaptive, Divert, Late, Punctuated, Watermark
 from headwater.sink.contract import GUARANTEES, Sink
 
 Latency = Literal["micro-batch", "real-time"]
@@ -149,6 +149,7 @@ class Pipeline:
                         f"pipeline {self.name!r} has a watermark, but topic {one.topic.name!r} no event time",
                         hint='name its column: Topic(…, event_time="paid_at")',
                     )
+                self._check_punctuation(one.topic)
         if (self.watermark is None) != (self.late is None):
             lacks = "late" if self.late is None else "watermark"
             raise BadPipeline(
@@ -164,6 +165,16 @@ class Pipeline:
                 hint="late letters have a topic of their own",
             )
 
+    def _check_punctuation(self, topic: Topic) -> None:
+        if not isinstance(self.watermark, Punctuated):
+            return
+        kinds = {one.name: one.dataType.typeName() for one in topic.spark_schema.fields}
+        if kinds.get(self.watermark.column) not in {"timestamp", "timestamp_ntz"}:
+            raise BadPipeline(
+                f"topic {topic.name!r} has no timestamp {self.watermark.column!r} that says how far it is",
+                hint="Punctuated(column) names a timestamp of every topic that the pipeline reads",
+            )
+
     def _check_numbers(self) -> None:
         if self.batch < 1:
             raise BadPipeline(f"a batch of pipeline {self.name!r} must hold at least one record")
@@ -175,6 +186,12 @@ class Pipeline:
     def _check_real_time(self) -> None:
         if self.latency != "real-time":
             return
+        spec = self.watermark
+        if isinstance(spec, Adaptive | Punctuated) or (spec is not None and spec.idle is not None):
+            raise BadPipeline(
+                f"pipeline {self.name!r} cannot move its watermark in real time",
+                hint='write watermark=Bounded(…) or Monotonic() without idle=, or latency="micro-batch"',
+            )
         if self.late_topic is not None:
             raise BadPipeline(
                 f"pipeline {self.name!r} cannot divert late rows in real time",

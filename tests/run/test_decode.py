@@ -205,9 +205,9 @@ def test_a_deletion_is_passed_over_on_a_compacted_topic_and_bad_on_another() -> 
 
 
 def test_the_record_around_a_row_comes_along_when_it_is_wanted() -> None:
-    at = pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * 2, pa.timestamp("us", "Europe/Berlin"))
+    at = pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * 2, pa.timestamp("ms", "UTC")).view(pa.int64())
     place = {"key": pa.array([b"k", None], pa.binary()), "partition": pa.array([0, 1], pa.int32())}
-    given = block([row(), b"x"], **place, offset=pa.array([5, 6], pa.int64()), timestamp=at)
+    given = block([row(), b"x"], **place, offset=pa.array([5, 6], pa.int64()), millis=at)
     (made,) = decoder(PAID, Settings(), record=True)(iter([given]))
     first, second = made.to_pylist()
     expected = {"key": b"k", "partition": 0, "offset": 5, "timestamp": datetime(2026, 1, 1, tzinfo=UTC)}

@@ -1,144 +1,28 @@
 """Late rows: on time + late + dead = all, whatever the operator, and each late record is told once."""
 
-import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as spark_types
+from tests.run.stories import BEGIN, FLUSH, IN_SQL, KINDS, Rows, Story, disordered, tumbling
 
-from headwater import App, Bounded, Divert, Grace, KafkaSink, Log, Pipeline, Settings, Topic
-from headwater.log.late import LateLetters
-from headwater.log.late_letter import LateLetter
+from headwater import Bounded, Grace, KafkaSink, Log, Settings, Topic
 from headwater.run import divert
-from headwater.run.supervise import Supervisor
 
 pytestmark = pytest.mark.system
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-PAID = "card string, amount double, paid_at timestamp"
-COUNTED = "opens_at timestamp, payments long"
-FLUSH = 10_000
-"""Seconds after the beginning of the last event, which closes every window before it."""
-
-Rows = list[tuple[str, int]]  # a card, and the second of its event
-
-
-def tumbling(payments: DataFrame) -> DataFrame:
-    return _counted(payments.groupBy(F.window("paid_at", "10 seconds").alias("w")))
-
-
-def hopping(payments: DataFrame) -> DataFrame:
-    return _counted(payments.groupBy(F.window("paid_at", "10 seconds", "5 seconds").alias("w")))
-
-
-def session(payments: DataFrame) -> DataFrame:
-    return _counted(payments.groupBy(F.session_window("paid_at", "3 seconds").alias("w"), "card"))
-
-
-def shaped(payments: DataFrame) -> DataFrame:
-    """Steps of all kinds between the topic and the window; each row counts twice."""
-    upper = F.udf(str.upper, spark_types.StringType())
-    rows = payments.where("amount >= 0").select(F.col("paid_at").alias("t"), upper("card").alias("who"))
-    twice = rows.withColumn("n", F.explode(F.array(F.lit(1), F.lit(2)))).where("who LIKE 'C%'")
-    return _counted(twice.groupBy(F.window("t", "10 seconds").alias("w")))
-
-
-def _counted(grouped: Any) -> DataFrame:
-    counted: DataFrame = grouped.agg(F.count("*").alias("payments"))
-    return counted.selectExpr("w.start AS opens_at", "payments")
-
-
-def distinct(payments: DataFrame) -> DataFrame:
-    rows = payments.dropDuplicates(["card", "amount", "paid_at"])
-    return rows.selectExpr("paid_at AS opens_at", "1L AS payments")
-
-
-IN_SQL = (
-    "SELECT w.start AS opens_at, count(*) AS payments "
-    "FROM (SELECT window(paid_at, '10 seconds') AS w FROM {table}) GROUP BY w"
-)
-KINDS: dict[str, tuple[Callable[..., DataFrame], int]] = {
-    "tumbling": (tumbling, 1),
-    "hopping": (hopping, 2),
-    "session": (session, 1),
-    "distinct": (distinct, 1),
-    "shaped": (shaped, 2),
-}
-"""A function, and in how many windows each row counts."""
-
-
-class Story:
-    """A pipeline over rows, run to the end of its topic; then on time, late and dead are counted."""
-
-    def __init__(self, log: Log, system: Settings, spark: SparkSession) -> None:
-        name = uuid4().hex[:12]
-        self.topic = Topic(f"{name}-in", schema=PAID, key="card", event_time="paid_at", partitions=2)
-        self.output = Topic(f"{name}-out", schema=COUNTED, partitions=1)
-        self.late_topic = f"{name}-late"
-        self._log, self._system, self._spark = log, system, spark
-        for one in (self.topic, self.output):
-            log.topics.create(one)
-
-    def feed(self, rows: Rows, *, bad: int = 0) -> None:
-        with self._log.writer() as writer:
-            for number, (card, second) in enumerate(rows):
-                at = BEGIN + timedelta(seconds=second)
-                writer.append(self.topic, {"card": card, "amount": float(number), "paid_at": at})
-                if number < bad:
-                    writer.append_bytes(self.topic.name, b"bad", key=card.encode())
-
-    def pipeline(self, function: Any, *, delay: int = 5, batch: int = 50, **more: Any) -> Pipeline:
-        given: dict[str, Any] = {
-            "watermark": Bounded(timedelta(seconds=delay)),
-            "late": Divert(self.late_topic),
-        } | more
-        given |= {"sql": function} if isinstance(function, str) else {"function": function}
-        sink = KafkaSink(self.output)
-        return Pipeline("story", reads=[self.topic], writes=sink, batch=batch, **given)
-
-    def run(self, pipeline: Pipeline) -> Supervisor:
-        app = App(self.topic.name.removesuffix("-in"), pipeline)
-        found = Supervisor(app, self._spark, self._system)
-        found.start(once=True)
-        found.join()
-        return found
-
-    def finished(self, pipeline: Pipeline) -> Supervisor:
-        found = self.run(pipeline)
-        assert [str(one) for one in found.errors] == []
-        return found
-
-    def on_time(self) -> int:
-        last = BEGIN + timedelta(seconds=FLUSH - 60)
-        rows = [record.value for record in self._log.read(self.output)]
-        return sum(row.payments for row in rows if row.opens_at < last)
-
-    def late(self) -> list[LateLetter]:
-        return [found.letter for found in LateLetters(self.late_topic, self._system).read()]
 
 
 @pytest.fixture
 def story(log: Log, system: Settings, spark: SparkSession) -> Story:
     return Story(log, system, spark)
-
-
-def disordered(seed: int, count: int, delay: int) -> Rows:
-    """Events a tenth of a second apart, some of them much too late, and one that closes everything."""
-    chance = random.Random(seed)
-    seconds = [
-        int(n / 10 - chance.choice([0, 0, 1, 2, delay, 3 * delay, 40]) * chance.random())
-        for n in range(count)
-    ]
-    return [(f"c{n % 7}", max(0, second)) for n, second in enumerate(seconds)] + [("c0", FLUSH)]
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))

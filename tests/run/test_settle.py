@@ -24,6 +24,7 @@ from headwater.log.connection import Connection
 from headwater.log.transfer import Transfer
 from headwater.run import letters, settle
 from headwater.run.decode import parsed
+from headwater.run.divert import Diverted
 from headwater.run.history import Planned
 
 pytestmark = pytest.mark.system
@@ -35,8 +36,8 @@ def test_bad_records_become_letters_and_the_group_stands_at_the_end(
     end = fill(log, topic, 50, bad=5)
     with settling(topic, spark, system) as ours:
         assert ours.starts() == {topic.name: {0: 0, 1: 0}}
-        assert ours.settle(told(end, clean=False)) == (5, 0)
-        assert ours.settle(told(end, clean=False)) == (0, 0)
+        assert ours.settle(told(end, clean=False)) == Diverted(5)
+        assert ours.settle(told(end, clean=False)) == Diverted(0)
     assert_once(log, topic, 5)
     assert_committed(log, topic, end[topic.name])
     one = buried(log, topic)[0]
@@ -49,7 +50,7 @@ def test_a_clean_batch_moves_the_group_and_reads_nothing_again(
 ) -> None:
     end = fill(log, topic, 10, bad=0)
     with settling(topic, None, system) as ours:  # without Spark: nothing can be read
-        assert ours.settle(told(end, clean=True)) == (0, 0)
+        assert ours.settle(told(end, clean=True)) == Diverted(0)
         assert_committed(log, topic, end[topic.name])
     assert buried(log, topic) == []
 
@@ -62,9 +63,9 @@ def test_a_crash_between_batch_and_settling_is_caught_up(
     unsettled = Planned(fill(log, topic, 10, bad=3), watermark=0)
     end = fill(log, topic, 10, bad=0)
     with settling(topic, spark, system, batches={1: unsettled}) as second:
-        assert second.resume() == (3, 0)
+        assert second.resume() == Diverted(3)
         assert_committed(log, topic, unsettled.ends[topic.name])
-        assert second.settle(told(end, clean=True)) == (0, 0)
+        assert second.settle(told(end, clean=True)) == Diverted(0)
     assert_once(log, topic, 5)
 
 
@@ -85,7 +86,7 @@ def test_a_range_larger_than_a_transaction_is_settled_in_several(
     with settling(topic, spark, system) as ours:
         ours.starts()
         moves.clear()
-        assert ours.settle(told(end, clean=False)) == (200, 0)
+        assert ours.settle(told(end, clean=False)) == Diverted(200)
     assert len(moves) in (2, 3)  # records without a key go round the partitions
     assert_once(log, topic, 200)
     places = [(one.partition, one.offset) for one in buried(log, topic)]
@@ -126,7 +127,7 @@ def test_partitions_that_are_added_are_settled_from_their_beginning(
     with settling(topic, None, system, start="end") as ours:
         ours.starts()
         log.topics.alter(topic.name, partitions=3)
-        assert ours.settle(told({topic.name: {0: 0, 1: 0, 2: 0}}, clean=True)) == (0, 0)
+        assert ours.settle(told({topic.name: {0: 0, 1: 0, 2: 0}}, clean=True)) == Diverted(0)
     with settling(topic, None, system, start="end") as again:
         assert again.starts() == {topic.name: {0: 0, 1: 0, 2: 0}}
 
@@ -145,7 +146,7 @@ def test_a_batch_that_spark_did_not_tell_of_is_looked_through(
 ) -> None:
     untold, end = fill(log, topic, 4, bad=2), fill(log, topic, 4, bad=0)
     with settling(topic, spark, system) as ours:
-        assert ours.settle(told(end, starts=untold, clean=True, number=1)) == (2, 0)
+        assert ours.settle(told(end, starts=untold, clean=True, number=1)) == Diverted(2)
     assert_once(log, topic, 2)
     assert_committed(log, topic, end[topic.name])
 
@@ -161,9 +162,9 @@ def test_a_place_that_the_broker_forgot_is_taken_from_the_checkpoint(
             ours.starts()
     assert_committed(log, topic, {})
     with settling(topic, None, system, start=start, batches=batches) as ours:
-        assert ours.resume() == (0, 0)
+        assert ours.resume() == Diverted(0)
         assert_committed(log, topic, batches[6].ends[topic.name])
-        assert ours.settle(told(end, clean=True)) == (0, 0)
+        assert ours.settle(told(end, clean=True)) == Diverted(0)
 
 
 def test_good_and_dead_are_all_in_a_stream_with_ten_thousand_random_byte_strings(

@@ -28,6 +28,7 @@ from headwater.log import transaction
 from headwater.log.transaction import Transactions
 from headwater.log.transfer import Transfer
 from headwater.run import settle
+from headwater.run.divert import Diverted
 from headwater.run.letters import BadRecords
 from headwater.run.settle import Settlement
 
@@ -67,7 +68,7 @@ def test_an_older_driver_is_fenced_by_a_newer_one(
     end = fill(log, topic, 4, bad=4)
     with settling(topic, None, system) as older, settling(topic, None, system) as newer:
         older.starts()
-        assert newer.settle(told(end, clean=False)) == (4, 0)
+        assert newer.settle(told(end, clean=False)) == Diverted(4)
         with pytest.raises(WriterFenced):
             older.settle(told(end, clean=False))
     assert_once(log, topic, 4)
@@ -147,7 +148,7 @@ def test_a_commit_without_an_answer_is_looked_up(
     with settling(topic, None, system) as ours:
         ours.starts()
         monkeypatch.setattr(Transfer, "transaction", unanswered)
-        assert ours.settle(told(end, clean=False)) == (4, 0)
+        assert ours.settle(told(end, clean=False)) == Diverted(4)
     assert not failures
     assert_once(log, topic, 4)
 
@@ -171,7 +172,7 @@ def test_a_client_that_never_returns_is_left_behind(
         ours.starts()
         monkeypatch.setattr(transaction, "SEND_WITHIN", timedelta(seconds=1))
         monkeypatch.setattr(Transactions, "_ask_to_send", hangs_once)
-        assert ours.settle(told(end, clean=False)) == (4, 0)
+        assert ours.settle(told(end, clean=False)) == Diverted(4)
     released.set()
     assert hung
     assert_once(log, topic, 4)

@@ -48,7 +48,7 @@ def _text(one: Any, *, plan: bool) -> str:
         *(f"  writes     {two['sink']}: {two['guarantee']}, because {two['why']}" for two in one.writes),
         f"  latency    {one.latency}",
         f"  output     {one.output} ({_OUTPUT[one.output]})",
-        f"  watermark  {one.watermark + ' behind the newest event' if one.watermark else 'none'}",
+        f"  watermark  {one.watermark or 'none'}",
         *([f"  late       {one.late}"] if one.late else []),
         f"  state      {', '.join(one.stateful) or 'none'}",
         f"  real time  {_real_time(one)}",

@@ -33,6 +33,8 @@ Only = Annotated[
 ]
 _LOOK_EVERY = 0.25
 _LINE_EVERY = 1.0
+_TIMES = ("watermark", "delay_s", "completeness", "late", "dead")
+_SHOWN = ("batch", "rows", "rows_per_s", "batch_ms", "lag", *_TIMES, "state_rows", "state_bytes", "restarts")
 
 
 def run(
@@ -115,15 +117,19 @@ def _say_news(figures: list[Any], told: dict[str, tuple[Any, ...]], *, as_json: 
 
 def _fields(one: Any) -> dict[str, Any]:
     fields = asdict(one)
-    moment = fields["watermark"]
-    return {**fields, "at": clock.now().isoformat(), "watermark": moment.isoformat() if moment else None}
+    moment, delay = fields["watermark"], fields.pop("delay")
+    return {
+        **fields,
+        "at": clock.now().isoformat(),
+        "watermark": moment.isoformat() if moment else None,
+        "delay_s": None if delay is None else delay.total_seconds(),
+    }
 
 
 def _line(one: Any) -> str:
     """`2026-11-16T10:00:01Z card-activity running batch=7 rows=1000 …`: for people, grep and awk."""
     said = {**_fields(one), "watermark": _moment(one.watermark)}
-    shown = ("batch", "rows", "rows_per_s", "batch_ms", "lag", "watermark", "late", "dead", "state_rows")
-    figures = " ".join(f"{name}={_plain(said[name])}" for name in (*shown, "state_bytes", "restarts"))
+    figures = " ".join(f"{name}={_plain(said[name])}" for name in _SHOWN)
     error = f" error={json.dumps(one.error)}" if one.error else ""
     return f"{_moment(clock.now())} {one.pipeline} {one.state} {figures}{error}"
 
@@ -131,7 +137,7 @@ def _line(one: Any) -> str:
 def _plain(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _picture(figures: list[Any]) -> Group:
@@ -149,6 +155,8 @@ def _row(one: Any) -> dict[str, Any]:
         "took": "-" if one.batch_ms is None else f"{one.batch_ms / 1000:.2f} s",
         "lag": one.lag,
         "watermark": _moment(one.watermark),
+        "held by": one.held_by or "-",
+        "on time": "-" if one.completeness is None else f"{100 * one.completeness:.2f} %",
         "late": one.late,
         "dead": one.dead,
         "rows in state": one.state_rows,

@@ -19,8 +19,10 @@ from pyspark.sql import types as spark
 from headwater.app import Source
 from headwater.errors import BadPipeline
 from headwater.log.topic import Topic
+from headwater.run.carried import WHOLE
 from headwater.run.columns import INSTANT
 from headwater.run.judge import RegistryAddress, judge_of
+from headwater.run.witness import Watch
 from headwater.settings import Settings
 
 DEAD = "_dead"
@@ -38,7 +40,13 @@ RECORD = spark.StructType(
 Blocks = Iterator[pa.RecordBatch]
 
 
-def parsed(raw: DataFrame, source: Source, settings: Settings, future: timedelta | None = None) -> DataFrame:
+def parsed(
+    raw: DataFrame,
+    source: Source,
+    settings: Settings,
+    future: timedelta | None = None,
+    watch: Watch | None = None,
+) -> DataFrame:
     """The rows of a topic, from Spark's Kafka source; the bad ones are counted and left out.
 
     The observed metric is called `dead.<topic>` and has two figures: `dead`, and `seen`, which is how
@@ -47,15 +55,27 @@ def parsed(raw: DataFrame, source: Source, settings: Settings, future: timedelta
     """
     if DEAD in source.topic.spark_schema.names:
         raise BadPipeline(f"topic {source.topic.name!r} has a column {DEAD}, a name that is taken")
-    decode = decoder(source.topic, settings, record=source.record, future=future)
-    found = raw.select(*decode.needs).mapInArrow(decode, decode.schema)
+    decode = decoder(source.topic, settings, record=source.record, future=future, watch=watch)
+    found = with_millis(raw).select(*decode.needs).mapInArrow(decode, decode.schema)
     counts = F.count_if(DEAD).alias("dead"), F.count(F.lit(1)).alias("seen")
     return found.observe(f"dead.{source.topic.name}", *counts).where(~F.col(DEAD)).drop(DEAD)
 
 
-def decoder(topic: Topic, settings: Settings, *, record: bool, future: timedelta | None = None) -> "Decoder":
+def with_millis(raw: DataFrame) -> DataFrame:
+    """Kafka's records with when each was appended, in milliseconds since 1970."""
+    return raw.withColumn("millis", F.unix_millis("timestamp"))
+
+
+def decoder(
+    topic: Topic,
+    settings: Settings,
+    *,
+    record: bool,
+    future: timedelta | None = None,
+    watch: Watch | None = None,
+) -> "Decoder":
     """The function that decodes a topic's records, for DataFrame.mapInArrow."""
-    return Decoder(topic, RegistryAddress.of(topic, settings), record, future)
+    return Decoder(topic, RegistryAddress.of(topic, settings), record, future, watch)
 
 
 @dataclass(frozen=True)
@@ -66,12 +86,15 @@ class Decoder:
     registry: RegistryAddress
     record: bool
     future: timedelta | None = None
+    watch: Watch | None = None
 
     @property
     def needs(self) -> list[str]:
-        """The columns of Kafka's source that go in."""
-        more = RECORD.names if self.record else ["timestamp"] if self.future is not None else []
-        return ["value", *more]
+        """The columns of the record that go in."""
+        wanted = {"value", *(self.watch.needs if self.watch else ())}
+        wanted |= {"key", "partition", "offset", "millis"} if self.record else set()
+        wanted |= {"millis"} if self.future is not None else set()
+        return [one for one in WHOLE if one in wanted]
 
     @property
     def schema(self) -> spark.StructType:
@@ -90,8 +113,10 @@ class Decoder:
 
     def _decoded(self, block: pa.RecordBatch) -> pa.RecordBatch:
         block = without_deletions(block, self.topic)
-        appended = None if self.future is None else block["timestamp"].cast(_MILLIS).view(pa.int64())
+        appended = None if self.future is None else block["millis"]
         columns, reasons = judge_of(self.topic, self.registry, self.future).columns(block["value"], appended)
+        if self.watch is not None:
+            self.watch.saw(block, columns, reasons)
         dead = [False] * len(block) if reasons is None else [bool(one) for one in reasons]
         around = [_record(block)] if self.record else []
         return pa.RecordBatch.from_arrays([*columns, *around, pa.array(dead)], self.schema.names)
@@ -105,7 +130,7 @@ def without_deletions(block: pa.RecordBatch, topic: Topic) -> pa.RecordBatch:
 
 
 def _record(block: pa.RecordBatch) -> pa.Array:
-    arrays = [block["key"], block["partition"], block["offset"], block["timestamp"].cast(INSTANT)]
+    arrays = [block["key"], block["partition"], block["offset"], block["millis"].cast(_MILLIS).cast(INSTANT)]
     return pa.StructArray.from_arrays(arrays, RECORD.names)
 
 

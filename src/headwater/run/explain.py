@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.app import Pipeline
 from headwater.errors import BadPipeline
-from headwater.process.event_time import Divert
+from headwater.process.event_time import NONE, Adaptive, Divert, Punctuated
 from headwater.run.catalyst import each, nodes
 from headwater.run.plan import blamed, rows_of
 from headwater.run.realtime import Refusal, refusals, refused
@@ -77,7 +77,7 @@ def explain(pipeline: Pipeline, spark: SparkSession, settings: Settings) -> Expl
         ),
         latency=pipeline.latency,
         output=pipeline.output,
-        watermark=str(pipeline.waits) if pipeline.watermark else "",
+        watermark=_watermark(pipeline),
         late=_late(pipeline),
         stateful=tuple(_stateful(rows)),
         refusals=tuple(f"{one.operator}: {one.why}; instead: {one.instead}" for one in against),
@@ -92,6 +92,24 @@ def _against_real_time(pipeline: Pipeline, spark: SparkSession, settings: Settin
     except BadPipeline as error:
         return [Refusal(operator="source", why=error.message, instead=error.hint)]
     return refusals(rows, pipeline.output if pipeline.latency == "real-time" else "update")
+
+
+def _watermark(pipeline: Pipeline) -> str:
+    """How it is moved, and what would hold it back."""
+    spec, grace = pipeline.watermark, pipeline.late.grace if pipeline.late else NONE
+    match spec:
+        case None:
+            return ""
+        case Adaptive(quantile=share, at_least=least, at_most=most):
+            text = f"as far behind the newest event as {share:.4g} of the rows need, {least} to {most}"
+        case Punctuated(column=column):
+            text = f"as far as every partition says it is, in {column}"
+        case _:
+            text = f"{spec.delay + grace} behind the newest event"
+    more = f", and {grace} of grace" if grace and isinstance(spec, Adaptive | Punctuated) else ""
+    slowest = " of the slowest topic" if len(pipeline.sources) > 1 else ""
+    silent = f"; an input that is silent for {spec.idle} is left out" if spec.idle is not None else ""
+    return f"{text}{more}{slowest}{silent}"
 
 
 def _late(pipeline: Pipeline) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headwater.run.progress import Offsets
+from headwater.run.ticks import are_ticks
 
 _VERSION = "v1"
 
@@ -21,6 +22,7 @@ class Planned:
 
     ends: Offsets
     watermark: int
+    has_ticks: bool = False
 
 
 class History:
@@ -70,4 +72,6 @@ def read(text: str) -> Planned:
     for source in sources:
         for topic, places in json.loads(source).items() if source != "-" else ():
             ends[topic] = {int(partition): offset for partition, offset in places.items()}
-    return Planned(ends, int(json.loads(metadata)["batchWatermarkMs"]))
+    has_ticks = any(are_ticks(topic) for topic in ends)
+    watermark = int(json.loads(metadata)["batchWatermarkMs"])
+    return Planned({topic: at for topic, at in ends.items() if not are_ticks(topic)}, watermark, has_ticks)

@@ -1,16 +1,19 @@
 """Late rows: the records that Spark dropped from a batch, found again, with the windows that they missed.
 
-Spark tells that rows were late, not which. So the batch's range is read once more, the part of the
-pipeline's own plan in front of its state runs over it, and the rows behind the watermark are kept, each with
-the record that it was made of. No late rows, no second reading.
+Spark tells that rows were late, not which. The workers handed over what was behind the watermark when they
+decoded it (run/witness.py); the part of the pipeline's own plan in front of its state runs over that, and
+finds the windows that were missed. Where nobody knows what the workers saw (the driver died, there was too
+much of it) the batch's range is read once more.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -22,70 +25,102 @@ from headwater.clock import EPOCH
 from headwater.log.late_letter import LateLetter
 from headwater.log.letter import instant
 from headwater.log.topic import Topic
+from headwater.run.carried import CARRIED, WHOLE, carried, of_record, schema_with_record, within
 from headwater.run.decode import RECORD, Blocks, without_deletions
 from headwater.run.judge import RegistryAddress, judge_of
-from headwater.run.letters import WHOLE, Ranges, of_record, read_again
-from headwater.run.lineage import CARRIED, Carrier, Gate, gates, marked
+from headwater.run.letters import Ranges, read_again
+from headwater.run.lineage import Carrier, Gate, gates, marked
 from headwater.run.plan import applied, blamed
+from headwater.run.witness import Told, rows_behind
 from headwater.settings import Settings
 
 _PLACE = ("topic", "partition", "offset")
 _WINDOW = ("opens_at", "closes_at")
-_HEADER = spark.StructType(
-    [spark.StructField("key", spark.StringType()), spark.StructField("value", spark.BinaryType())]
-)
-_CARRIED = spark.StructType(
-    [
-        spark.StructField("topic", spark.StringType()),
-        spark.StructField("partition", spark.IntegerType()),
-        spark.StructField("offset", spark.LongType()),
-        spark.StructField("millis", spark.LongType()),
-        spark.StructField("key", spark.BinaryType()),
-        spark.StructField("value", spark.BinaryType()),
-        spark.StructField("headers", spark.ArrayType(_HEADER)),
-        spark.StructField("event_at", spark.LongType()),
-    ]
-)
+
+Window = tuple[datetime, datetime]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of a pipeline's topics, all of one batch.
+
+    Rows behind the watermark (milliseconds since 1970) were late in it. What the workers told of it, if they
+    did, saves reading it again.
+    """
+
+    ranges: Mapping[str, Ranges]
+    watermark: int
+    told: Mapping[str, Told] = field(default_factory=dict)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the workers told all."""
+        return bool(self.told) and all(one.is_whole for one in self.told.values())
+
+
+class LateCount(NamedTuple):
+    """Late records, and how many of them each window missed."""
+
+    records: int
+    windows: Counter[Window]
 
 
 class LateRows:
     """The late records of one pipeline (`app.pipeline`); BadPipeline if they could not be told."""
 
     def __init__(self, label: str, pipeline: Pipeline, spark: SparkSession, settings: Settings) -> None:
-        self.topic = pipeline.late_topic or ""
         self._label, self._pipeline, self._settings = label, pipeline, settings
         self._spark = spark.newSession()  # its SQL has the topics as tables, and they are others here
         self._carrier = Carrier(self._spark)
-        for gate in self._gates({}):
+        for gate in self._gates(Stretch({}, 0)):
             self._carrier.at(gate)
 
-    def find(self, ranges: Mapping[str, Ranges], watermark: int) -> Iterator[LateLetter]:
-        """The records of these ranges that were behind the watermark (milliseconds since 1970)."""
-        late = [self._behind(gate, watermark) for gate in self._gates(ranges, watermark)]
+    def find(self, batch: "Stretch") -> Iterator[LateLetter]:
+        """The late records of a batch, or of a part of it, as letters."""
+        return (self._letter(rows, batch.watermark) for rows in self._late(batch))
+
+    def count(self, batch: "Stretch") -> "LateCount":
+        """How many records of a batch were late, and for which windows."""
+        records, windows = 0, Counter[Window]()
+        for rows in self._late(batch):
+            records += 1
+            windows.update(_missed(rows))
+        return LateCount(records, windows)
+
+    def _late(self, batch: "Stretch") -> Iterator[list[Row]]:
+        """The rows of each late record."""
+        late = [self._behind(gate, batch.watermark) for gate in self._gates(batch)]
         if not late:
             return
         together = reduce(DataFrame.unionAll, late).repartition(*_PLACE[:2]).sortWithinPartitions(*_PLACE)
         rows = together.toLocalIterator(prefetchPartitions=True)
         for _, some in groupby(rows, key=itemgetter(*_PLACE)):
-            yield self._letter(list(some), watermark)
+            yield list(some)
 
-    def _gates(self, ranges: Mapping[str, Ranges], watermark: int = 0) -> list[Gate]:
-        sources = self._pipeline.sources
-        tables = [self._table(one, ranges.get(one.topic.name, {}), watermark) for one in sources]
+    def _gates(self, batch: "Stretch") -> list[Gate]:
+        tables = [self._table(one, batch) for one in self._pipeline.sources]
         with blamed(self._pipeline):
             return gates(applied(self._pipeline, self._spark, tables))
 
-    def _table(self, source: Source, ranges: Ranges, watermark: int) -> DataFrame:
-        topic, registry = source.topic, RegistryAddress.of(source.topic, self._settings)
-        decode = LateCandidates(topic, registry, self._pipeline.future, watermark)
-        if ranges:
-            raw = read_again(self._spark, topic.name, ranges, self._settings)
-            rows = raw.select(*WHOLE).mapInArrow(decode, decode.schema)
-        else:
-            rows = self._spark.createDataFrame([], decode.schema)
+    def _table(self, source: Source, batch: "Stretch") -> DataFrame:
+        topic = source.topic
+        rows = self._candidates(topic, batch)
         if source.record:
             rows = rows.withColumn("_record", _record())
         return marked(rows.drop(CARRIED), topic.event_time or "")
+
+    def _candidates(self, topic: Topic, batch: "Stretch") -> DataFrame:
+        schema, ranges = schema_with_record(topic), batch.ranges.get(topic.name, {})
+        told = batch.told.get(topic.name)
+        if told is not None and told.is_whole:
+            found = within(rows_behind(told), ranges)
+            return self._spark.createDataFrame([] if found is None else found, schema)
+        if not ranges:
+            return self._spark.createDataFrame([], schema)
+        registry = RegistryAddress.of(topic, self._settings)
+        decode = LateCandidates(topic, registry, self._pipeline.future, batch.watermark)
+        raw = read_again(self._spark, topic.name, ranges, self._settings)
+        return raw.select(*WHOLE).mapInArrow(decode, schema)
 
     def _behind(self, gate: Gate, watermark: int) -> DataFrame:
         rows = self._carrier.at(gate)
@@ -96,13 +131,13 @@ class LateRows:
         return rows.where(closes <= F.timestamp_millis(F.lit(watermark))).select("record.*", *ends)
 
     def _letter(self, rows: list[Row], watermark: int) -> LateLetter:
-        first, windows = rows[0], {tuple(row[one] for one in _WINDOW) for row in rows}
+        first = rows[0]
         return LateLetter(
             **of_record(first, first["topic"]),
             pipeline=self._label,
             event_at=_moment(first["event_at"]),
             watermark=instant(watermark),
-            missed=tuple((_moment(start), _moment(end)) for start, end in sorted(windows) if end is not None),
+            missed=tuple(sorted(_missed(rows))),
         )
 
 
@@ -118,12 +153,6 @@ class LateCandidates:
     future: timedelta | None
     watermark: int
 
-    @property
-    def schema(self) -> spark.StructType:
-        """The topic's columns, and the record."""
-        fields = [spark.StructField(one.name, one.dataType) for one in self.topic.spark_schema.fields]
-        return spark.StructType([*fields, spark.StructField(CARRIED, _CARRIED)])
-
     def __call__(self, blocks: Blocks) -> Blocks:
         """Decode, block by block."""
         judge = judge_of(self.topic, self.registry, self.future)
@@ -131,22 +160,16 @@ class LateCandidates:
         for whole in blocks:
             block = without_deletions(whole, self.topic)
             columns, reasons = judge.columns(block["value"], block["millis"])
-            events = columns[self._event_column].view(pa.int64())
-            arrays = [*columns, self._record(block, events)]
-            made = pa.RecordBatch.from_arrays(arrays, self.schema.names)
+            made = carried(self.topic, block, columns)
             if reasons is not None:
-                is_good = pa.array([not one for one in reasons])
-                made, events = made.filter(is_good), events.filter(is_good)
-            yield made.filter(pa.array(events.to_numpy() <= self.watermark * 1000))
+                made = made.filter(pa.array([not one for one in reasons]))
+            events = made[CARRIED].field("event_at").to_numpy()
+            yield made.filter(pa.array(events <= self.watermark * 1000))
 
-    @property
-    def _event_column(self) -> int:
-        return self.topic.spark_schema.names.index(self.topic.event_time or "")
 
-    def _record(self, block: pa.RecordBatch, events: pa.Array) -> pa.Array:
-        topics = pa.array([self.topic.name] * len(block), pa.string())
-        arrays = [topics, *(block[one] for one in WHOLE), events]
-        return pa.StructArray.from_arrays(arrays, _CARRIED.names)
+def _missed(rows: list[Row]) -> set[Window]:
+    windows = {tuple(row[one] for one in _WINDOW) for row in rows}
+    return {(_moment(start), _moment(end)) for start, end in windows if end is not None}
 
 
 def _record() -> Column:

@@ -8,18 +8,16 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import Row
 
 from headwater.app import Pipeline, Source
 from headwater.log.connection import Connection
-from headwater.log.letter import Letter, instant
+from headwater.log.letter import Letter
 from headwater.log.topic import Topic
-from headwater.run.decode import DEAD, Blocks, without_deletions
+from headwater.run.carried import WHOLE, of_record
+from headwater.run.decode import DEAD, Blocks, with_millis, without_deletions
 from headwater.run.judge import RegistryAddress, judge_of
 from headwater.run.realtime_json import KEPT, marked_in_jvm
 from headwater.settings import Settings
@@ -31,8 +29,6 @@ PIECE = 100_000
 """Records that one task looks at: bounds what the driver holds when all of them are bad."""
 
 ONLY_IN_REAL_TIME = "real time cannot read it, though micro-batches can"
-WHOLE = ("partition", "offset", "millis", "key", "value", "headers")
-"""A record as it stands in the log."""
 _SCHEMA = (
     "partition int, offset bigint, millis bigint, key binary, value binary, "
     "headers array<struct<key: string, value: binary>>, reason string"
@@ -112,21 +108,4 @@ def read_again(spark: SparkSession, topic: str, ranges: Ranges, settings: Settin
         "kafka.isolation.level": "read_committed",
     }
     raw = spark.read.format("kafka").options(**options, **Connection(settings).for_spark()).load()
-    return raw.withColumn("millis", F.unix_millis("timestamp"))
-
-
-def of_record(row: Row, topic: str) -> dict[str, Any]:
-    """What a letter says of the record itself, from a row with the columns of WHOLE."""
-    return {
-        "topic": topic,
-        "partition": row["partition"],
-        "offset": row["offset"],
-        "timestamp": instant(row["millis"]),
-        "key": _bytes(row["key"]),
-        "value": _bytes(row["value"]),
-        "headers": [(one["key"], _bytes(one["value"])) for one in row["headers"] or ()],
-    }
-
-
-def _bytes(data: bytearray | bytes | None) -> bytes | None:
-    return None if data is None else bytes(data)
+    return with_millis(raw)

@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import BadPipeline
+from headwater.run.carried import CARRIED
 from headwater.run.catalyst import each
 
-CARRIED = "_headwater_record"
 _MARK = "spark.watermarkDelayMs"
 _BY_KEY = {"Aggregate"}
 _BY_ROW = {"Deduplicate", "DeduplicateWithinWatermark", "Distinct"}

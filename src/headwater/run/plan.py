@@ -1,20 +1,23 @@
 """From a Pipeline to Spark's plan: its topics as streaming DataFrames, its function applied to them."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headwater.app import Latency, Pipeline, Source
 from headwater.errors import BadPipeline, HeadwaterError
+from headwater.log.topic import Topic
 from headwater.run.decode import parsed
 from headwater.run.progress import Offsets
 from headwater.run.realtime import parsed_in_jvm
+from headwater.run.witness import Watch
 from headwater.settings import Settings
 
 FETCHING = {
@@ -22,6 +25,8 @@ FETCHING = {
     "kafka.max.poll.records": "10000",
     "kafka.receive.buffer.bytes": "1048576",
 }
+
+_LATEST = -1  # as Spark spells it
 
 
 def rows_of(
@@ -32,15 +37,22 @@ def rows_of(
     starts: Offsets,
     *,
     latency: Latency | None = None,
+    watch: Callable[[Topic], Watch] | None = None,
+    ticks: str | None = None,
 ) -> DataFrame:
     """The streaming DataFrame that the pipeline's function makes of its topics; nothing runs yet.
 
     `kafka` are the options that reach the broker; topics that `starts` does not name are read from
-    their beginning. `latency` asks for the plan that the pipeline would have with another one.
+    their beginning. `latency` asks for the plan that the pipeline would have with another one. `watch` gives
+    the eye that workers keep on a topic, `ticks` is a topic that wakes the pipeline up.
     """
     in_jvm = (latency or pipeline.latency) == "real-time"
     reader = partial(spark.readStream.format("kafka").options, **{**FETCHING, **kafka})
-    tables = [_table(pipeline, one, reader(), settings, starts, in_jvm=in_jvm) for one in pipeline.sources]
+    tables: list[DataFrame] = []
+    for one in pipeline.sources:
+        raw = _raw(pipeline, one, reader(), starts, ticks=None if tables else ticks, in_jvm=in_jvm)
+        eye = watch(one.topic) if watch and pipeline.watermark else None
+        tables.append(_table(pipeline, one, raw, settings, eye, in_jvm=in_jvm))
     with blamed(pipeline):
         rows = applied(pipeline, spark, tables)
         if not rows.isStreaming:
@@ -53,24 +65,42 @@ def rows_of(
     return rows
 
 
-def _table(
+def _raw(
     pipeline: Pipeline,
     source: Source,
     reader: DataStreamReader,
-    settings: Settings,
     starts: Offsets,
+    *,
+    ticks: str | None,
+    in_jvm: bool,
+) -> DataFrame:
+    """A topic's records as Spark's Kafka source has them."""
+    topic = source.topic.name
+    first: dict[str, Any] = {topic: starts[topic]} if topic in starts else {}
+    if first and ticks:
+        first[ticks] = {0: _LATEST}
+    names = f"{topic},{ticks}" if ticks else topic
+    reader = reader.options(subscribe=names, startingOffsets=json.dumps(first) if first else "earliest")
+    if pipeline.late_topic:
+        reader = reader.option("includeHeaders", "true")
+    if not in_jvm:
+        reader = reader.option("maxOffsetsPerTrigger", max(1, pipeline.batch // len(pipeline.sources)))
+    return reader.load().where(F.col("topic") == topic) if ticks else reader.load()
+
+
+def _table(
+    pipeline: Pipeline,
+    source: Source,
+    raw: DataFrame,
+    settings: Settings,
+    watch: Watch | None,
     *,
     in_jvm: bool,
 ) -> DataFrame:
-    topic = source.topic.name
-    first = json.dumps({topic: starts[topic]}) if topic in starts else "earliest"
-    reader = reader.options(subscribe=topic, startingOffsets=first)
     if in_jvm:
-        found = parsed_in_jvm(reader.load(), source, pipeline.future)
+        found = parsed_in_jvm(raw, source, pipeline.future)
     else:
-        bound = max(1, pipeline.batch // len(pipeline.sources))
-        raw = reader.option("maxOffsetsPerTrigger", bound).load()
-        found = parsed(raw, source, settings, pipeline.future)
+        found = parsed(raw, source, settings, pipeline.future, watch)
     if pipeline.watermark is None:
         return found
     return found.withWatermark(source.topic.event_time or "", f"{pipeline.waits.total_seconds():f} seconds")

@@ -3,14 +3,18 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from headwater.run.ticks import are_ticks
+
 State = Literal["starting", "running", "waiting", "stopped", "done", "failed"]
 Offsets = Mapping[str, Mapping[int, int]]
 """The offset of each partition of each topic."""
+
+_NEWEST = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +53,7 @@ class Progress:
         operators = told.get("stateOperators", [])
         return cls(
             batch=told["batchId"],
-            rows=told["numInputRows"],
+            rows=told["numInputRows"] - _ticks(told),
             rows_per_s=float(told.get("processedRowsPerSecond") or 0),
             batch_ms=told.get("batchDuration", 0),
             starts=_merged(told, "startOffset"),
@@ -66,7 +70,11 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """A pipeline as its users see it: the state it is in, its last batch, and its counts since it started."""
+    """A pipeline as its users see it: the state it is in, its last batch, and its counts since it started.
+
+    `held_by` is what keeps the watermark from being further, `completeness` the share of rows that were on
+    time, and `missed` tells how many late rows each of the newest windows missed.
+    """
 
     pipeline: str
     state: State = "starting"
@@ -76,7 +84,11 @@ class Figures:
     batch_ms: int | None = None
     lag: int | None = None
     watermark: datetime | None = None
+    held_by: str = ""
+    delay: timedelta | None = None
+    completeness: float | None = None
     late: int = 0
+    missed: Mapping[str, int] = field(default_factory=dict)
     dead: int = 0
     state_rows: int = 0
     state_bytes: int = 0
@@ -84,12 +96,29 @@ class Figures:
     error: str = field(default="", repr=False)
 
 
+def newest_missed(windows: Mapping[tuple[datetime, datetime], int]) -> dict[str, int]:
+    """How many late rows each of the newest windows missed, by when the window opened."""
+    return {start.isoformat(): windows[start, end] for start, end in sorted(windows)[-_NEWEST:]}
+
+
 def _merged(told: Mapping[str, Any], name: str) -> Offsets:
+    return {topic: at for topic, at in _all(told, name).items() if not are_ticks(topic)}
+
+
+def _all(told: Mapping[str, Any], name: str) -> Offsets:
     found: dict[str, dict[int, int]] = {}
     for source in told["sources"]:
         for topic, offsets in (source.get(name) or {}).items():
             found[topic] = {int(partition): offset for partition, offset in offsets.items()}
     return found
+
+
+def _ticks(told: Mapping[str, Any]) -> int:
+    """Wake-up calls among the records of a batch."""
+    ends, starts = _all(told, "endOffset"), _all(told, "startOffset")
+    return _distance(
+        *({topic: at for topic, at in one.items() if are_ticks(topic)} for one in (starts, ends))
+    )
 
 
 def _distance(start: Offsets, end: Offsets) -> int:

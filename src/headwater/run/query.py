@@ -2,6 +2,7 @@
 
 from queue import SimpleQueue
 from threading import Event
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import (
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headwater.app import Pipeline
 from headwater.run.progress import Progress
 from headwater.run.realtime import in_real_time
+from headwater.run.timekeeper import Timekeeper
 from headwater.settings import Settings
 from headwater.sink.contract import Batch
 
@@ -24,6 +26,7 @@ ENDED = None
 """What stands in the inbox after the last batch's progress."""
 
 STOPPED = "stopped between two batches"
+_START_WITHIN = 60.0
 _QUERY_ID = "sql.streaming.queryId"
 
 
@@ -35,14 +38,18 @@ def checkpoint(label: str, settings: Settings) -> str:
 class Query:
     """A pipeline under way; what it tells of its batches arrives in `inbox`."""
 
-    def __init__(self, pipeline: Pipeline, label: str, settings: Settings) -> None:
+    def __init__(
+        self, pipeline: Pipeline, label: str, settings: Settings, keeper: Timekeeper | None = None
+    ) -> None:
         self.inbox: SimpleQueue[Progress | None] = SimpleQueue()
         self._pipeline = pipeline
         self._label = label
         self._settings = settings
         self._stopping = Event()
         self._written = self._committed = self._asked_at = -1
+        self._keeper = keeper
         self._running: StreamingQuery | None = None
+        self._has_started = Event()
         self._is_in_batches = True
 
     def start(self, spark: SparkSession, rows: DataFrame, *, once: bool = False) -> None:
@@ -56,6 +63,7 @@ class Query:
             writer = self._in_batches(rows, once=once)
         place = checkpoint(self._label, self._settings)
         self._running = writer.queryName(self._label).option("checkpointLocation", place).start()
+        self._has_started.set()
 
     def _in_batches(self, rows: DataFrame, *, once: bool) -> DataStreamWriter:
         writer = rows.writeStream.outputMode(self._pipeline.output).foreachBatch(self._write)
@@ -104,6 +112,13 @@ class Query:
         self._written = number
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
         batch = Batch(self._label, number, query, self._settings)
+        if self._keeper is not None:
+            self._keeper.begin(number)
+        self._write_all(rows, batch)
+        if self._keeper is not None:
+            self._keeper.end(number, self._tracker)
+
+    def _write_all(self, rows: DataFrame, batch: Batch) -> None:
         if len(self._pipeline.sinks) > 1:  # once computed, so that state is not touched twice
             rows = rows.persist()
         try:
@@ -112,6 +127,13 @@ class Query:
         finally:
             if len(self._pipeline.sinks) > 1:
                 rows.unpersist()
+
+    @property
+    def _tracker(self) -> Any:
+        """Spark's own keeper of this query's watermark."""
+        if not self._has_started.wait(_START_WITHIN) or self._running is None:
+            raise TimeoutError("the query that runs is not there")
+        return self._running._jsq.streamingQuery().watermarkTracker()  # noqa: SLF001 - see ADR 12
 
 
 class _Listener(StreamingQueryListener):

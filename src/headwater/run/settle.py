@@ -3,12 +3,13 @@
 Letters and the group's place are committed in one Kafka transaction, so each bad record has one letter
 whatever crashes when: the place tells up to where the letters are written. A batch without bad records
 moves the place alone. Otherwise, and after a crash before the last move, the range from the group's
-place to the batch's end is read again for its bad records. Late ones are found in the same way, batch by
-batch, because each batch had its own watermark; the checkpoint tells which. Every move is fenced by the
-transactional id, so that two drivers of one pipeline cannot both settle.
+place to the batch's end is read again for its bad records. Late ones the workers have handed over, or they
+are found in the same way, batch by batch, because each batch had its own watermark; the checkpoint tells
+which. Every move is fenced by the transactional id, so that two drivers of one pipeline cannot both settle.
 """
 
 import logging
+from collections.abc import Mapping
 from datetime import timedelta
 
 from pyspark.sql import SparkSession
@@ -20,9 +21,11 @@ from headwater.log.positions import Positions
 from headwater.log.transfer import Transfer
 from headwater.run.divert import NO_WATERMARK, Diversion, Diverted
 from headwater.run.history import History
+from headwater.run.late import Stretch
 from headwater.run.letters import Ranges
 from headwater.run.progress import Offsets, Progress
 from headwater.run.standing import Places, Standing
+from headwater.run.witness import Told
 from headwater.settings import Settings
 
 AT_ONCE = 500_000
@@ -83,9 +86,9 @@ class Settlement:
             return Diverted()
         ends = _flat(last.ends)
         self._move({one: at for one, at in ends.items() if one in self._standing.forgotten})
-        return self._bury_all(newest, last.ends, has_dead=True)  # as far as anybody knows
+        return self._bury_all(newest, last.ends, None, has_dead=True)  # as far as anybody knows
 
-    def settle(self, progress: Progress) -> Diverted:
+    def settle(self, progress: Progress, told: Mapping[str, Told] | None = None) -> Diverted:
         """Move the group to a batch's end, and write the letters of what was bad or late in it.
 
         Spark may lose its word on a batch; the next one then begins behind the group's place, and nobody
@@ -95,9 +98,21 @@ class Settlement:
         is_good = progress.is_clean and not self._standing.behind(_flat(progress.starts))
         if is_good and not (self._diverts_late and progress.late):
             self._move(self._standing.behind(_flat(progress.ends)))
-            return Diverted(0, progress.late)
-        found = self._bury_all(progress.batch, progress.ends, has_dead=not is_good)
-        return found if self._diverts_late else Diverted(found.dead, progress.late)
+            return self._dropped(progress, told or {})
+        found = self._bury_all(progress.batch, progress.ends, told, has_dead=not is_good)
+        return found if self._diverts_late else found.plus(self._dropped(progress, told or {}))
+
+    def _dropped(self, progress: Progress, told: Mapping[str, Told]) -> Diverted:
+        """The late rows of a batch, counted: nobody wants them."""
+        if not progress.late:
+            return Diverted()
+        before = self._history.batch(progress.batch - 1)
+        ranges = {
+            topic: {one: (progress.starts.get(topic, {}).get(one, 0), end) for one, end in ends.items()}
+            for topic, ends in progress.ends.items()
+        }
+        watermark = before.watermark if before else NO_WATERMARK
+        return self._diversion.count(Stretch(ranges, watermark, told), progress.late)
 
     def close(self) -> None:
         """Let go of the broker."""
@@ -131,21 +146,26 @@ class Settlement:
         if places:
             self._standing.patiently(move, self._within)
 
-    def _bury_all(self, number: int, ends: Offsets, *, has_dead: bool) -> Diverted:
-        """Letters and places up to a batch's end, in as many transactions as it takes."""
-        dead = late = 0
+    def _bury_all(
+        self, number: int, ends: Offsets, told: Mapping[str, Told] | None, *, has_dead: bool
+    ) -> Diverted:
+        """Letters and places up to a batch's end, in as many transactions as it takes.
+
+        `told` is of the last batch; what lies before it has to be read again.
+        """
+        found = Diverted()
         for limit, watermark in self._batches(number, ends):
+            known = (told or {}) if limit is ends else {}
             while ahead := self._standing.behind(_flat(limit)):
-                found = self._bury(self._chunk(ahead), watermark, has_dead=has_dead)
-                dead, late = dead + found.dead, late + found.late
-        return Diverted(dead, late)
+                found = found.plus(self._bury(self._chunk(ahead), watermark, known, has_dead=has_dead))
+        return found
 
     def _chunk(self, ahead: Places) -> Places:
         """As much of the way as one transaction covers."""
         share = max(1, AT_ONCE // len(ahead))
         return {where: min(end, self._standing.at(where) + share) for where, end in ahead.items()}
 
-    def _bury(self, chunk: Places, watermark: int, *, has_dead: bool) -> Diverted:
+    def _bury(self, chunk: Places, watermark: int, told: Mapping[str, Told], *, has_dead: bool) -> Diverted:
         found = Diverted()
 
         def bury(transfer: Transfer) -> None:
@@ -154,7 +174,7 @@ class Settlement:
                 return
             ranges = {one.topic.name: self._ranges(one.topic.name, chunk) for one in self._sources}
             with transfer.transaction(chunk):
-                found = self._diversion.write(transfer, ranges, watermark, has_dead=has_dead)
+                found = self._diversion.write(transfer, Stretch(ranges, watermark, told), has_dead=has_dead)
             self._standing.moved(chunk)
 
         self._standing.patiently(bury, self._within)

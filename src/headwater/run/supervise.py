@@ -4,7 +4,7 @@ A pipeline that fails for good ends alone; the others go on. Waiting between tri
 second to thirty and starts over after a batch that went well.
 """
 
-from collections import deque
+from collections import Counter, deque
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -21,10 +21,12 @@ from headwater.log.connection import Connection
 from headwater.run.divert import Diverted
 from headwater.run.failure import is_passing, told
 from headwater.run.history import History
+from headwater.run.late import Window
 from headwater.run.plan import blamed, rows_of
-from headwater.run.progress import Figures, Progress
+from headwater.run.progress import Figures, Progress, newest_missed
 from headwater.run.query import ENDED, Query, checkpoint
 from headwater.run.settle import Settlement
+from headwater.run.timekeeper import Times
 from headwater.settings import Settings
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
@@ -53,6 +55,7 @@ class Supervised:
         self._pause = FIRST_PAUSE
         self._thread = Thread(target=self._run, name=self._label, daemon=True)
         self._once = False
+        self._missed = Counter[Window]()
 
     def start(self, *, once: bool) -> None:
         """Begin; with `once`, end when what is in the topics now is read."""
@@ -102,29 +105,32 @@ class Supervised:
             if settlement.has_begun and not history.exists:
                 raise _lost(self._label, self._settings)
             self._counted(settlement.resume())
-            self._query(spark, settlement)
+            self._query(spark, settlement, history)
 
-    def _query(self, spark: SparkSession, settlement: Settlement) -> None:
-        kafka = Connection(self._settings).for_spark()
-        rows = rows_of(self._pipeline, spark, self._settings, kafka, settlement.starts())
-        query = Query(self._pipeline, self._label, self._settings)
+    def _query(self, spark: SparkSession, settlement: Settlement, history: History) -> None:
+        times = Times(self._label, self._pipeline, spark, self._settings, history, once=self._once)
+        kafka, starts = Connection(self._settings).for_spark(), settlement.starts()
+        rows = rows_of(self._pipeline, spark, self._settings, kafka, starts, **times.in_the_plan)
+        query = Query(self._pipeline, self._label, self._settings, times.keeper)
         with blamed(self._pipeline):
             query.start(spark, rows, once=self._once)
         self._now(state="running")
         try:
-            self._watch(query, settlement)
+            self._watch(query, settlement, times)
         finally:
             query.stop()
         if query.failure is not None:
             raise query.failure
 
-    def _watch(self, query: Query, settlement: Settlement) -> None:
+    def _watch(self, query: Query, settlement: Settlement, times: Times) -> None:
         """Take in what the query tells, until it has ended or may be ended."""
         patience: Deadline | None = None
         while (progress := self._heard(query)) is not ENDED:
             if isinstance(progress, Progress):
-                self._took(progress, settlement)
+                self._took(progress, settlement, times)
                 query.committed(progress.batch)
+            elif self.figures.state_rows:
+                times.tick()
             if self._stopping.is_set():
                 patience = patience or Deadline(FINISH_WITHIN)
                 query.finish()
@@ -139,16 +145,19 @@ class Supervised:
         except Empty:
             return "silence" if is_active else ENDED
 
-    def _took(self, progress: Progress, settlement: Settlement) -> None:
-        settled = settlement.settle(progress)
-        self._now(**_figures(progress, self.figures))
+    def _took(self, progress: Progress, settlement: Settlement, times: Times) -> None:
+        settled = settlement.settle(progress, times.told(progress.batch))
+        self._now(**_figures(progress, self.figures), **times.figures)
         self.history.append(progress)
         self._pause = FIRST_PAUSE
         self._counted(settled)
 
     def _counted(self, settled: Diverted) -> None:
         dead, limit = self.figures.dead + settled.dead, self._pipeline.dead_limit
-        self._now(dead=dead, late=self.figures.late + settled.late)
+        late, self._missed = self.figures.late + settled.late, self._missed + settled.windows
+        self._now(dead=dead, late=late, missed=newest_missed(self._missed))
+        if self._pipeline.watermark is not None and self.figures.rows:
+            self._now(completeness=1 - late / self.figures.rows)
         if limit is not None and dead > limit:
             raise TooManyDead(
                 f"pipeline {self._pipeline.name!r} has {dead:,} dead letters, above its limit of {limit:,}",

@@ -1,0 +1,133 @@
+"""Timekeeper: event time in a running query, from what its workers saw to the watermark that Spark goes by.
+
+For `Bounded` and `Monotonic` Spark moves its watermark itself. Where it cannot (a learned delay, a source
+that says how far it is, an input that is idle) the watermark is worked out here at the end of each batch,
+and Spark is told: in the batch, before it is committed, so that Spark writes it down with the batch's
+commit, runs the next batch under it, and finds it again after a crash (ADR 12).
+"""
+
+from datetime import timedelta
+from threading import Lock
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headwater import clock
+from headwater.app import Pipeline
+from headwater.clock import Deadline
+from headwater.log.topic import Topic
+from headwater.process.event_time import NONE, Adaptive, Punctuated, Watermark
+from headwater.run.event_clock import EventClock, Reading
+from headwater.run.history import History
+from headwater.run.ticks import Ticks
+from headwater.run.witness import Told, Watch, Witness
+from headwater.settings import Settings
+
+_SHORTEST_PAUSE = timedelta(milliseconds=500)
+_REMEMBERED = 5
+"""Batches whose sights are kept: settling follows each batch."""
+
+
+class Timekeeper:
+    """The event time of one query."""
+
+    def __init__(self, pipeline: Pipeline, spec: Watermark, spark: SparkSession, history: History) -> None:
+        self._history, self._witness = history, Witness(pipeline, spark)
+        self._topics = [one.topic.name for one in pipeline.sources]
+        grace = pipeline.late.grace if pipeline.late else NONE
+        self._clock = EventClock(spec, dict.fromkeys(self._topics, 0), clock.now(), grace=grace)
+        self._moves_spark = spec.idle is not None or isinstance(spec, Adaptive | Punctuated)
+        self._told: dict[int, dict[str, Told]] = {}
+        self._newest: dict[int, dict[str, int | None]] = {}
+        self._lock = Lock()
+        self.reading: Reading | None = None
+        """The watermark after the newest batch, and what holds it back."""
+
+    def watch(self, topic: Topic) -> Watch:
+        """What the workers that decode a topic are to look at."""
+        return self._witness.watch(topic)
+
+    def begin(self, number: int) -> None:
+        """A batch is about to run: it drops what is behind the watermark of the batch before it.
+
+        That one was known when the batch before it began, so it rests on the events up to two batches ago; it
+        is these that a row's delay counts from.
+        """
+        before = self._history.batch(number - 1)
+        self._witness.begin(before.watermark if before else 0, self._newest.get(number - 2, {}))
+
+    def end(self, number: int, tracker: Any) -> None:
+        """A batch has run: tell Spark's tracker how far event time has come."""
+        told, planned = self._witness.told, self._history.batch(number)
+        sights = {topic: one.sight for topic, one in told.items()}
+        with self._lock:
+            self.reading = self._clock.advance(sights, planned.ends if planned else {}, clock.now())
+            self._told[number] = told
+            self._newest[number] = {one: self._clock.newest(one) for one in self._topics}
+            for remembered in (self._told, self._newest):
+                remembered.pop(number - _REMEMBERED, None)
+        if self._moves_spark and self.reading.watermark > tracker.currentWatermark():
+            tracker.setWatermark(self.reading.watermark)
+
+    def told(self, number: int) -> dict[str, Told]:
+        """What the workers told of a batch; nothing of one that ran elsewhere."""
+        with self._lock:
+            return self._told.get(number, {})
+
+    def is_silent(self) -> bool:
+        """Whether no input has had a row for as long as the pipeline allows."""
+        with self._lock:
+            return self._clock.is_silent(clock.now())
+
+    def delay(self) -> timedelta:
+        """How long rows are waited for at present: that of the slowest topic."""
+        with self._lock:
+            return max(map(self._clock.delay, self._topics))
+
+
+class Times:
+    """What a pipeline needs of event time while it runs, if anything: its keeper, and its ticks."""
+
+    def __init__(
+        self,
+        label: str,
+        pipeline: Pipeline,
+        spark: SparkSession,
+        settings: Settings,
+        history: History,
+        *,
+        once: bool,
+    ) -> None:
+        spec = pipeline.watermark if pipeline.latency == "micro-batch" else None
+        self.keeper = Timekeeper(pipeline, spec, spark, history) if spec is not None else None
+        self._idle = None if spec is None or once else spec.idle
+        newest = history.newest
+        planned = None if newest is None else history.batch(newest)
+        has_ticks = planned is not None and planned.has_ticks  # Spark does not let go of a topic it has read
+        self._ticks = Ticks(label, settings) if self._idle is not None or has_ticks else None
+        self._pause = Deadline(NONE)
+
+    @property
+    def in_the_plan(self) -> dict[str, Any]:
+        """What the plan has to know."""
+        watch = None if self.keeper is None else self.keeper.watch
+        return {"watch": watch, "ticks": None if self._ticks is None else self._ticks.topic}
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What people are told."""
+        if self.keeper is None or self.keeper.reading is None:
+            return {}
+        return {"held_by": self.keeper.reading.held_by, "delay": self.keeper.delay()}
+
+    def told(self, number: int) -> dict[str, Told]:
+        """What the workers told of a batch."""
+        return {} if self.keeper is None else self.keeper.told(number)
+
+    def tick(self) -> None:
+        """Wake the query up, if all is silent and has been for long enough."""
+        if self._idle is None or self.keeper is None or self._ticks is None or not self._pause.passed:
+            return
+        if self.keeper.is_silent():
+            self._ticks.send()
+            self._pause = Deadline(max(self._idle, _SHORTEST_PAUSE))
