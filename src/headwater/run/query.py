@@ -133,7 +133,7 @@ class Query:
         """Spark's own keeper of this query's watermark."""
         if not self._has_started.wait(_START_WITHIN) or self._running is None:
             raise TimeoutError("the query that runs is not there")
-        return self._running._jsq.streamingQuery().watermarkTracker()  # noqa: SLF001 - see ADR 12
+        return self._running._jsq.streamingQuery().watermarkTracker()  # noqa: SLF001 - see ADR 11
 
 
 class _Listener(StreamingQueryListener):

@@ -3,7 +3,7 @@
 For `Bounded` and `Monotonic` Spark moves its watermark itself. Where it cannot (a learned delay, a source
 that says how far it is, an input that is idle) the watermark is worked out here at the end of each batch,
 and Spark is told: in the batch, before it is committed, so that Spark writes it down with the batch's
-commit, runs the next batch under it, and finds it again after a crash (ADR 12).
+commit, runs the next batch under it, and finds it again after a crash (ADR 11).
 """
 
 from datetime import timedelta
