@@ -1,11 +1,12 @@
-"""The app that bench/chaos_pipelines.py kills: one pipeline without state and one with windows."""
+"""The app that bench/chaos_pipelines.py kills: a pipeline without state, one with windows, one diverting."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater import App, Bounded, Drop, KafkaSink, Pipeline, Topic
+from headwater import App, Bounded, Divert, Drop, KafkaSink, Pipeline, Topic
 
 EVENTS = Topic(
     "chaos-events",
@@ -26,6 +27,8 @@ COUNTED = Topic(
     key="card",
     partitions=3,
 )
+PROMPT = replace(COUNTED, name="chaos-prompt")
+LATE = "chaos-late"
 
 
 def passed(events: DataFrame) -> DataFrame:
@@ -49,5 +52,13 @@ app = App(
         writes=KafkaSink(COUNTED, guarantee="exactly-once"),
         watermark=Bounded(timedelta(minutes=60)),
         late=Drop(),
+    ),
+    Pipeline(
+        "prompt",
+        counted,
+        reads=[EVENTS],
+        writes=KafkaSink(PROMPT, guarantee="exactly-once"),
+        watermark=Bounded(timedelta(minutes=1)),
+        late=Divert(LATE),
     ),
 )

@@ -19,3 +19,5 @@ def test_every_output_is_there_exactly_once_whatever_is_killed(tmp_path):
     assert set(found["killed"]) == {"driver", "worker", "broker"}, found
     assert min(found["killed"].values()) >= 1, found
     assert (found["lost"], found["doubled"], found["wrong"], found["late"]) == (0, 0, 0, 0), found
+    assert found["diverted"] > 10, found
+    assert found["unaccounted"] == 0, found

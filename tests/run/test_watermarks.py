@@ -44,7 +44,9 @@ def test_the_last_window_closes_when_the_topic_is_silent(story: Story) -> None:
         assert wait_until(lambda: ran.figures[0].held_by == WALL_CLOCK, PATIENCE)
     with_rows = [one.batch for one in batches(ran) if one.rows]
     closing = [one for one in batches(ran) if one.batch > with_rows[0] and one.state_rows == 0]
-    assert min(one.batch for one in closing) <= with_rows[-1] + 3  # the newest event's own, a tick, the closing
+    assert (
+        min(one.batch for one in closing) <= with_rows[-1] + 3
+    )  # the newest event's own, a tick, the closing
     assert set(batches(ran)[-1].ends) == {story.topic.name}
 
 
