@@ -32,19 +32,33 @@ def story(log: Log, system: Settings, spark: SparkSession) -> Story:
     delay=st.integers(0, 12),
     batch=st.sampled_from([37, 100, 400]),
     bad=st.sampled_from([0, 9]),
+    dies_after=st.sampled_from([None, 0, 1, 3]),
 )
 def test_on_time_and_late_and_dead_are_all(
-    log: Log, system: Settings, spark: SparkSession, kind: str, seed: int, delay: int, batch: int, bad: int
+    log: Log,
+    system: Settings,
+    spark: SparkSession,
+    kind: str,
+    seed: int,
+    delay: int,
+    batch: int,
+    bad: int,
+    dies_after: int | None,
 ) -> None:
     story, (function, windows) = Story(log, system, spark), KINDS[kind]
     rows = disordered(seed, 300, delay)
     story.feed(rows, bad=bad)
-    (ran,) = story.finished(story.pipeline(function, delay=delay, batch=batch)).figures
+    pipeline = story.pipeline(function, delay=delay, batch=batch)
+    if dies_after is not None:
+        with pytest.MonkeyPatch.context() as patch, broken(patch, dies_after):
+            story.run(pipeline)
+    (ran,) = story.finished(pipeline).figures
     letters = story.late()
     missed = sum(max(1, len(one.missed)) for one in letters) * (2 if kind == "shaped" else 1)
     assert story.on_time() + missed == windows * (len(rows) - 1)
     assert max(Counter((one.partition, one.offset) for one in letters).values(), default=1) == 1
-    assert (ran.late, ran.dead) == (len(letters), bad)
+    if dies_after is None:
+        assert (ran.late, ran.dead) == (len(letters), bad)
     for one in letters:
         assert all(end <= one.watermark for _, end in one.missed)
 
