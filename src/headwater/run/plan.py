@@ -24,6 +24,7 @@ FETCHING = {
     "kafka.isolation.level": "read_committed",
     "kafka.max.poll.records": "10000",
     "kafka.receive.buffer.bytes": "1048576",
+    "kafka.fetch.max.wait.ms": "10",
 }
 
 _LATEST = -1  # as Spark spells it
