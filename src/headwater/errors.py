@@ -12,6 +12,9 @@ HeadwaterError
 │   └── HomeBusy                  home-busy
 ├── SpecError                     bad-topic: a Topic that cannot be
 ├── BadPipeline                   bad-pipeline: an App or Pipeline that cannot be
+├── BadRehearsal                  bad-rehearsal: a rehearsal that cannot be
+│   ├── BadTranscript             bad-transcript
+│   └── RowsUnaccounted           rows-unaccounted
 ├── RunError                      a pipeline under way
 │   ├── PipelineFailed            pipeline-failed
 │   ├── TooManyDead               too-many-dead
@@ -140,6 +143,24 @@ class BadPipeline(HeadwaterError):
     """An App or a Pipeline that cannot be: refused when it is made, or when its plan is."""
 
     code = "bad-pipeline"
+
+
+class BadRehearsal(HeadwaterError):
+    """A rehearsal of a pipeline is asked for what cannot be."""
+
+    code = "bad-rehearsal"
+
+
+class BadTranscript(BadRehearsal):
+    """A transcript that cannot be understood."""
+
+    code = "bad-transcript"
+
+
+class RowsUnaccounted(BadRehearsal):
+    """A rehearsal in which on time and late and dead are not all."""
+
+    code = "rows-unaccounted"
 
 
 class RunError(HeadwaterError):

@@ -6,7 +6,7 @@ under. The newest hundred are kept.
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -23,6 +23,13 @@ class Planned:
     ends: Offsets
     watermark: int
     has_ticks: bool = False
+
+
+class Batches(Protocol):
+    """What is known of a query's batches."""
+
+    def batch(self, number: int) -> Planned | None:
+        """A batch; None when there is none, or when it was forgotten."""
 
 
 class History:

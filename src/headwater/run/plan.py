@@ -1,7 +1,7 @@
 """From a Pipeline to Spark's plan: its topics as streaming DataFrames, its function applied to them."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -49,9 +49,24 @@ def rows_of(
     """
     in_jvm = (latency or pipeline.latency) == "real-time"
     reader = partial(spark.readStream.format("kafka").options, **{**FETCHING, **kafka})
-    tables: list[DataFrame] = []
+    raws: list[DataFrame] = []
     for one in pipeline.sources:
-        raw = _raw(pipeline, one, reader(), starts, ticks=None if tables else ticks, in_jvm=in_jvm)
+        raws.append(_raw(pipeline, one, reader(), starts, ticks=None if raws else ticks, in_jvm=in_jvm))
+    return rows_from(pipeline, spark, settings, raws, in_jvm=in_jvm, watch=watch)
+
+
+def rows_from(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    settings: Settings,
+    raws: Sequence[DataFrame],
+    *,
+    in_jvm: bool = False,
+    watch: Callable[[Topic], Watch] | None = None,
+) -> DataFrame:
+    """The same, of records from anywhere that have the columns of Spark's Kafka source."""
+    tables: list[DataFrame] = []
+    for one, raw in zip(pipeline.sources, raws, strict=True):
         eye = watch(one.topic) if watch and pipeline.watermark else None
         tables.append(_table(pipeline, one, raw, settings, eye, in_jvm=in_jvm))
     with blamed(pipeline):

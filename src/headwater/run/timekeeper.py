@@ -6,7 +6,8 @@ and Spark is told: in the batch, before it is committed, so that Spark writes it
 commit, runs the next batch under it, and finds it again after a crash (ADR 11).
 """
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
@@ -18,7 +19,7 @@ from headwater.clock import Deadline
 from headwater.log.topic import Topic
 from headwater.process.event_time import NONE, Adaptive, Punctuated, Watermark
 from headwater.run.event_clock import EventClock, Reading
-from headwater.run.history import History
+from headwater.run.history import Batches, History
 from headwater.run.ticks import Ticks
 from headwater.run.witness import Told, Watch, Witness
 from headwater.settings import Settings
@@ -31,11 +32,19 @@ _REMEMBERED = 5
 class Timekeeper:
     """The event time of one query."""
 
-    def __init__(self, pipeline: Pipeline, spec: Watermark, spark: SparkSession, history: History) -> None:
-        self._history, self._witness = history, Witness(pipeline, spark)
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spec: Watermark,
+        spark: SparkSession,
+        history: Batches,
+        *,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._history, self._witness, self._now = history, Witness(pipeline, spark), now
         self._topics = [one.topic.name for one in pipeline.sources]
         grace = pipeline.late.grace if pipeline.late else NONE
-        self._clock = EventClock(spec, dict.fromkeys(self._topics, 0), clock.now(), grace=grace)
+        self._clock = EventClock(spec, dict.fromkeys(self._topics, 0), now(), grace=grace)
         self._moves_spark = spec.idle is not None or isinstance(spec, Adaptive | Punctuated)
         self._told: dict[int, dict[str, Told]] = {}
         self._newest: dict[int, dict[str, int | None]] = {}
@@ -61,7 +70,7 @@ class Timekeeper:
         told, planned = self._witness.told, self._history.batch(number)
         sights = {topic: one.sight for topic, one in told.items()}
         with self._lock:
-            self.reading = self._clock.advance(sights, planned.ends if planned else {}, clock.now())
+            self.reading = self._clock.advance(sights, planned.ends if planned else {}, self._now())
             self._told[number] = told
             self._newest[number] = {one: self._clock.newest(one) for one in self._topics}
             for remembered in (self._told, self._newest):
@@ -77,7 +86,7 @@ class Timekeeper:
     def is_silent(self) -> bool:
         """Whether no input has had a row for as long as the pipeline allows."""
         with self._lock:
-            return self._clock.is_silent(clock.now())
+            return self._clock.is_silent(self._now())
 
     def delay(self) -> timedelta:
         """How long rows are waited for at present: that of the slowest topic."""

@@ -70,12 +70,16 @@ class Watch:
         self.told.add({self.topic.name: self._behind(sight, block, columns, events)})
 
     def _sight(self, block: pa.RecordBatch, reach: pa.Array, events: Any) -> Sight:
-        """Spark's tasks read one partition each, so a block is of one."""
-        partition = block["partition"][0].as_py()
-        said = (reach.drop_null() if reach.null_count else reach).view(pa.int64()).to_numpy()
+        partitions, rows, reached = block["partition"].to_numpy(), dict[int, int](), dict[int, int]()
+        for one in block["partition"].unique().to_pylist():  # there is one, unless somebody has mixed them
+            own = partitions == one
+            rows[one] = int(own.sum())
+            said = reach.filter(pa.array(own)).drop_null().view(pa.int64()).to_numpy()
+            if len(said):
+                reached[one] = int(said.max())
         newest = _property(f"{_NEWEST}{self.topic.name}")
         delays = Delays.of(events, newest) if self.learns and newest is not None else None
-        return Sight({partition: len(block)}, {partition: int(said.max())} if len(said) else {}, delays)
+        return Sight(rows, reached, delays)
 
     def _behind(self, sight: Sight, block: pa.RecordBatch, columns: list[pa.Array], events: Any) -> Told:
         watermark = _property(_BEHIND)
