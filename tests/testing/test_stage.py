@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
+from tests.transcripts.bank import PAYMENTS, app
 
 from headwater import Pipeline
 from headwater.testing import Counts, LateRow, rehearse
-from tests.testing.stories import PAYMENTS, app
 
 BEGIN = datetime(2026, 1, 1, 10, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -20,6 +20,7 @@ from headwater.cli import (
     lag,
     late,
     produce,
+    rehearse,
     run,
     schemas,
     servers,
@@ -59,7 +60,7 @@ def root(
 
 _VERBS: tuple[Callable[..., None], ...] = (
     *(servers.up, servers.down, servers.status, doctor.doctor),
-    *(run.run, explain.explain, produce.produce, tail.tail, lag.lag),
+    *(run.run, explain.explain, rehearse.rehearse, produce.produce, tail.tail, lag.lag),
 )
 for verb in _VERBS:
     app.command()(verb)

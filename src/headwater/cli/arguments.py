@@ -10,9 +10,9 @@ from typing import Any
 import typer
 
 from headwater import clock
-from headwater.cli.python_files import topic_in
 from headwater.log.positions import Beginning, End, Offset, Since, Start
 from headwater.log.topic import Topic, check_name
+from headwater.python_files import topic_in
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from headwater.cli.output import AsJson, progress_bar
-from headwater.cli.python_files import app_in
 from headwater.cli.run import AppFile, Only
+from headwater.python_files import app_in
 from headwater.settings import Settings
 
 

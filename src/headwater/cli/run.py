@@ -19,7 +19,7 @@ from rich.text import Text
 
 from headwater import clock
 from headwater.cli.output import ERRORS, AsJson, is_terminal, note, progress_bar, table
-from headwater.cli.python_files import app_in
+from headwater.python_files import app_in
 from headwater.settings import Settings
 
 AppFile = Annotated[

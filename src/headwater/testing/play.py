@@ -60,6 +60,7 @@ class Play:
         self._least = 0
         self._late = self._open_late() if pipeline.late_topic else None  # refused at once, as in production
         self._query = self._started()
+        self._rest()  # until then it has no watermark to ask for
 
     def _started(self) -> StreamingQuery:
         raws = [one.raw for one in self.topics.values()]
