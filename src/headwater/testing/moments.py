@@ -1,22 +1,21 @@
 """Moments: how transcripts write times and durations. A time of day is one of the day on which it begins."""
 
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from headwater.log.late_letter import Window
 
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[-+]\d\d:\d\d)?")
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?) (millisecond|second|minute|hour|day)s?")
 
 
 def moment(text: str, day: date) -> datetime | None:
     """`10:00:05`, or an instant in full; None for any other text."""
+    if not _MOMENT.fullmatch(text):
+        return None
     try:
-        return datetime.combine(day, time.fromisoformat(text), UTC)
-    except ValueError:
-        pass
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
+        found = datetime.fromisoformat(text if "-" in text[:5] else f"{day}T{text}")
+    except ValueError:  # the thirty-first of February
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.app import Pipeline
 from headwater.clock import EPOCH
+from headwater.errors import BadPipeline, BadRehearsal
 from headwater.log.late_letter import LateLetter
 from headwater.process.event_time import Divert
 from headwater.run import history
@@ -58,7 +59,7 @@ class Play:
         self.keeper = Timekeeper(self.pipeline, spec, self._spark, self, now=now) if spec else None
         self._batches: list[Batch] = []
         self._least = 0
-        self._late = self._open_late() if pipeline.late_topic else None  # refused at once, as in production
+        self._late = self._late_rows() if pipeline.late_topic else None  # refused at once, as in production
         self._query = self._started()
         self._rest()  # until then it has no watermark to ask for
 
@@ -104,7 +105,7 @@ class Play:
         if before is None or not any(one.behind for one in batch.told.values()):
             return []
         ranges = {topic: dict.fromkeys(self.topics[topic].ends, _ALL) for topic in batch.told}
-        self._late = self._late or self._open_late()
+        self._late = self._late or self._dropped_rows()
         return list(self._late.find(Stretch(ranges, before.watermark, batch.told)))
 
     def batch(self, number: int) -> Planned | None:
@@ -150,8 +151,18 @@ class Play:
         }
         return [one._replace(dropped=dropped.get(one.number, 0)) for one in ran]
 
-    def _open_late(self) -> LateRows:
+    def _late_rows(self) -> LateRows:
         return LateRows(self.pipeline.name, self.pipeline, self._spark, self._settings)
+
+    def _dropped_rows(self) -> LateRows:
+        try:
+            return self._late_rows()
+        except BadPipeline as error:
+            raise BadRehearsal(
+                f"pipeline {self.pipeline.name!r} may have dropped rows, and nobody can tell which",
+                detail=error.message,
+                hint="rehearse it without rows behind the watermark, or move that step behind the window",
+            ) from error
 
     @property
     def _tracker(self) -> Any:

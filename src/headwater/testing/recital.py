@@ -108,8 +108,8 @@ class _Recital:
     def _watermark(self, step: WatermarkIs) -> Mismatch | None:
         if step.at == self._stage.watermark:
             return None
-        names = ("expected", step.at), ("found", self._stage.watermark)
-        lines = [f"{name}:  {shown(at, self._day) if at else 'null'}" for name, at in names]
+        names = ("expected:", step.at), ("found:", self._stage.watermark)
+        lines = [f"{name:10}{shown(at, self._day) if at else 'null'}" for name, at in names]
         return Mismatch(step.line, "the watermark is elsewhere", "\n".join(lines))
 
 
