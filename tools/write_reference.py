@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 import headwater
-from headwater import cli
+from headwater import cli, testing
 from headwater.log.bootstrap import Bootstrap
 from headwater.log.groups import Groups, GroupState
 from headwater.log.lag import PartitionLag
@@ -59,6 +59,9 @@ def python() -> str:
     parts += ["## What a Log hands out", "You do not make these yourself: a `Log` does."]
     for one in HANDED_OUT:
         parts += _described(one.__name__, one)
+    parts += ["## `from headwater.testing import …`"]
+    for name in testing.__all__:
+        parts += _described(name, getattr(testing, name))
     return "\n\n".join(parts) + "\n"
 
 
@@ -75,6 +78,8 @@ def _helps(command: Any, parent: Any, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _described(name: str, one: Any) -> list[str]:
+    if inspect.isfunction(one):
+        return [f"### {name}", *_signature(name, one), _prose(one)]
     if not inspect.isclass(one):
         return [f"### {name}", _code(f"{name} = {one!r}")]
     parts = [f"### {name}", *_signature(name, one), _prose(one)]
@@ -98,7 +103,7 @@ def _signature(name: str, one: Any) -> list[str]:
     found = inspect.signature(one)
     shown = [each for each in found.parameters.values() if each.name != "self"]
     if inspect.isclass(one):
-        if one in HANDED_OUT and not _is_plain_data(shown):
+        if one in (*HANDED_OUT, testing.Stage) and not _is_plain_data(shown):
             return []
         found = found.replace(return_annotation=inspect.Signature.empty)
     line = name + _plain(str(found.replace(parameters=shown)))
@@ -106,7 +111,9 @@ def _signature(name: str, one: Any) -> list[str]:
 
 
 def _is_plain_data(parameters: list[inspect.Parameter]) -> bool:
-    return all(one.name not in ("connection", "client") and one.name[0] != "_" for one in parameters)
+    return all(
+        one.name not in ("connection", "client", "folder") and one.name[0] != "_" for one in parameters
+    )
 
 
 def _one_a_line(name: str, signature: inspect.Signature, parameters: list[inspect.Parameter]) -> str:

@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
 BLOCK = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
+_ACROSS = re.MULTILINE | re.DOTALL
+
 
 class Block(NamedTuple):
     """One fenced block of a page."""
@@ -23,6 +25,12 @@ class Block(NamedTuple):
 def blocks(page: Path) -> list[Block]:
     text = page.read_text()
     return [Block(one[2], one[3], text.count("\n", 0, one.start(3))) for one in BLOCK.finditer(text)]
+
+
+def transcripts(page: Path) -> list[tuple[Path, str]]:
+    """The files that a page shows: a link to each ends the paragraph before its block."""
+    found = re.findall(r"\]\(([^)\s]+\.yaml)\)[^\n]*\n\n```yaml\n(.*?)^```$", page.read_text(), _ACROSS)
+    return [((page.parent / place).resolve(), text) for place, text in found]
 
 
 def prose(page: Path) -> str:

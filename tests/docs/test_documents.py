@@ -31,6 +31,7 @@ from tests.docs.pages import (
     links,
     run_python,
     run_shell,
+    transcripts,
 )
 
 RUN = [page for page in PAGES if any(one.kind in ("python", "sh") for one in blocks(page))]
@@ -86,6 +87,14 @@ def test_every_example_of_a_page_runs_and_prints_what_the_page_shows(page: Path)
             printed = run_shell(page, block)
         elif block.kind == "output":
             assert is_shown(block.text, printed), f"{page}:{block.line} shows {block.text}, not {printed}"
+
+
+@of_pages(PAGES)
+def test_a_transcript_that_a_page_shows_is_the_file(page: Path):
+    shown = transcripts(page)
+    assert len(shown) == sum(one.kind == "yaml" for one in blocks(page))
+    for file, text in shown:
+        assert text == file.read_text(), f"{page} shows another {file.name}"
 
 
 @of_pages(RUN)

@@ -33,7 +33,7 @@ def lag(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far consumer groups are behind, and whether that grows.
+    """Show how far consumer groups are behind, and whether it grows.
 
     The lag of a partition is its end minus the group's committed offset, in records, as every Kafka
     tool counts it. The trend is its change in records a second: +5.0/s falls further behind, -5.0/s

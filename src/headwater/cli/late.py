@@ -19,7 +19,7 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The late topic, as i
 
 @app.callback()
 def late() -> None:
-    """Show or resend late letters, the records that missed their windows.
+    """Show or resend late letters: records that missed their windows.
 
     A pipeline with late=Divert("payments-late") sends a record that comes after its windows were closed to
     that topic as it was, with the windows, the watermark and its old place in its headers.

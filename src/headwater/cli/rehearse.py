@@ -18,7 +18,7 @@ Files = Annotated[
 
 
 def rehearse(files: Files, as_json: AsJson = False) -> None:
-    """Play transcripts of pipelines, on virtual time and without a broker.
+    """Play transcripts of pipelines on virtual time, without Kafka.
 
     A transcript names a pipeline of an app and says step by step what is fed, how time goes, and what comes
     out, late, dropped or dead. The pipeline runs as a real query of Spark; where it does something
