@@ -25,8 +25,8 @@ check: $(READY)  ## format, lint and types: changes nothing
 
 # Pipelines are tested in a process of their own: PySpark has one JVM a process, and it should be theirs.
 test: $(READY)  ## all tests, on real servers that they start and stop themselves
-	$(RUN)/python -m pytest --ignore=tests/run --ignore=tests/sink --ignore=tests/testing
-	$(RUN)/python -m pytest tests/run tests/sink tests/testing
+	$(RUN)/python -m pytest --ignore=tests/run --ignore=tests/sink --ignore=tests/process --ignore=tests/testing
+	$(RUN)/python -m pytest tests/process tests/run tests/sink tests/testing
 
 demo: $(READY)  ## the log and a bank's pipelines at work; KEEP=1 leaves the log's broker running
 	$(RUN)/python examples/log/demo.py $(if $(KEEP),--keep)
