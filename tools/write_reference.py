@@ -25,6 +25,7 @@ from headwater.log.record import Record
 from headwater.log.registry import Schemas
 from headwater.log.topics import Topics, TopicState
 from headwater.log.writer import Writer
+from headwater.process import measures
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 WIDTH = 96
@@ -62,6 +63,9 @@ def python() -> str:
     parts += ["## `from headwater.testing import …`"]
     for name in testing.__all__:
         parts += _described(name, getattr(testing, name))
+    parts += ["## `from headwater.process import measures`"]
+    for name in ("rate", "share", "top"):
+        parts += _described(name, getattr(measures, name))
     return "\n\n".join(parts) + "\n"
 
 

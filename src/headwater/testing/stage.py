@@ -50,19 +50,6 @@ class DeadRow:
     reason: str
 
 
-@contextmanager
-def rehearse(pipeline: Pipeline, spark: SparkSession, *, begins: datetime = BEGINS) -> Iterator["Stage"]:
-    """A stage with this pipeline on it, until the block ends."""
-    if begins.tzinfo is None:
-        raise BadRehearsal("a rehearsal begins at an instant with its zone", hint="tzinfo=UTC")
-    with TemporaryDirectory(prefix="headwater-", ignore_cleanup_errors=True) as folder:
-        stage = Stage(pipeline, spark, Path(folder), begins)
-        try:
-            yield stage
-        finally:
-            stage.close()
-
-
 class Stage:
     """A pipeline in rehearsal: `rehearse` makes it."""
 
@@ -177,3 +164,16 @@ class Stage:
     def _row(self, letter: LateLetter) -> LateRow:
         row = msgspec.json.decode(letter.value or b"{}", type=self._play.topics[letter.topic].topic.row)
         return LateRow(letter.topic, msgspec.structs.asdict(row), letter.missed, letter.late_by)
+
+
+@contextmanager
+def rehearse(pipeline: Pipeline, spark: SparkSession, *, begins: datetime = BEGINS) -> Iterator[Stage]:
+    """A stage with this pipeline on it, until the block ends."""
+    if begins.tzinfo is None:
+        raise BadRehearsal("a rehearsal begins at an instant with its zone", hint="tzinfo=UTC")
+    with TemporaryDirectory(prefix="headwater-", ignore_cleanup_errors=True) as folder:
+        stage = Stage(pipeline, spark, Path(folder), begins)
+        try:
+            yield stage
+        finally:
+            stage.close()
