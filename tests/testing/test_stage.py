@@ -151,10 +151,14 @@ def test_what_a_stage_cannot_do_is_refused(spark: SparkSession) -> None:
             BadRehearsal, match=r"the watermark is at .*10:00:10.* does not go back to .*10:00:09"
         ):
             stage.advance(at(9))
+        with pytest.raises(BadRehearsal, match="the watermark moves to an instant with its zone"):
+            stage.advance(datetime(2026, 1, 1))
+        with pytest.raises(BadRehearsal, match="time does not go back"):
+            stage.silence(-SECOND)
 
 
 def test_a_rehearsal_begins_at_an_instant(spark: SparkSession) -> None:
-    with pytest.raises(BadRehearsal, match="a rehearsal begins at an instant with its zone"):
+    with pytest.raises(BadRehearsal, match="a rehearsal begins at an instant with its zone, not 2026"):
         with rehearse(PER_MINUTE, spark, begins=datetime(2026, 1, 1)):
             pass
 

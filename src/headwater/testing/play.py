@@ -6,31 +6,29 @@ event time has come. Everything else feeds and waits.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.app import Pipeline
 from headwater.clock import EPOCH
-from headwater.errors import BadPipeline, BadRehearsal
 from headwater.log.late_letter import LateLetter
 from headwater.process.event_time import Divert
 from headwater.run import history
 from headwater.run.failure import told
 from headwater.run.history import Planned
-from headwater.run.late import LateRows, Stretch
 from headwater.run.plan import blamed, rows_from
 from headwater.run.timekeeper import Timekeeper
 from headwater.run.witness import Told
 from headwater.settings import Settings
+from headwater.testing.lateness import Lateness
 from headwater.testing.memory import MemoryRecord, MemoryTopic
+from headwater.testing.rows import plain_rows
 
 _OPTIONS = {"spark.sql.shuffle.partitions": "1", "spark.sql.session.timeZone": "UTC"}
-_ALL = (0, 2**62)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -59,7 +57,8 @@ class Play:
         self.keeper = Timekeeper(self.pipeline, spec, self._spark, self, now=now) if spec else None
         self._batches: list[Batch] = []
         self._least = 0
-        self._late = self._late_rows() if pipeline.late_topic else None  # refused at once, as in production
+        given = self.pipeline, self._spark, self._settings
+        self._lateness = Lateness(*given, diverts=pipeline.late_topic is not None) if spec else None
         self._query = self._started()
         self._rest()  # until then it has no watermark to ask for
 
@@ -102,11 +101,9 @@ class Play:
     def late(self, batch: Batch) -> list[LateLetter]:
         """The records that were late in a batch."""
         before = self.batch(batch.number - 1)
-        if before is None or not any(one.behind for one in batch.told.values()):
+        if self._lateness is None or before is None:
             return []
-        ranges = {topic: dict.fromkeys(self.topics[topic].ends, _ALL) for topic in batch.told}
-        self._late = self._late or self._dropped_rows()
-        return list(self._late.find(Stretch(ranges, before.watermark, batch.told)))
+        return self._lateness.find(batch.told, before.watermark)
 
     def batch(self, number: int) -> Planned | None:
         """What Spark planned for a batch, from its checkpoint; where it ends, we know."""
@@ -130,7 +127,7 @@ class Play:
 
     def _hand_over(self, rows: DataFrame) -> list[dict[str, Any]]:
         """Where a pipeline's sinks would write the batch."""
-        return [_plain(one) for one in _sorted(rows.toArrow()).to_pylist()]
+        return plain_rows(rows)
 
     def _decide(self, number: int) -> None:
         """The watermark as in production, and never less than what was asked for."""
@@ -151,19 +148,6 @@ class Play:
         }
         return [one._replace(dropped=dropped.get(one.number, 0)) for one in ran]
 
-    def _late_rows(self) -> LateRows:
-        return LateRows(self.pipeline.name, self.pipeline, self._spark, self._settings)
-
-    def _dropped_rows(self) -> LateRows:
-        try:
-            return self._late_rows()
-        except BadPipeline as error:
-            raise BadRehearsal(
-                f"pipeline {self.pipeline.name!r} may have dropped rows, and nobody can tell which",
-                detail=error.message,
-                hint="rehearse it without rows behind the watermark, or move that step behind the window",
-            ) from error
-
     @property
     def _tracker(self) -> Any:
         """Spark's own keeper of this query's watermark."""
@@ -176,21 +160,3 @@ def in_memory(pipeline: Pipeline) -> Pipeline:
     late = pipeline.late
     seen = Divert(pipeline.late_topic or f"{pipeline.name}.late", grace=late.grace) if late else None
     return replace(pipeline, reads=reads, late=seen, latency="micro-batch")
-
-
-def _sorted(rows: pa.Table) -> pa.Table:
-    """Rows of one batch come in no order; in this one they can be compared."""
-    names = [one.name for one in rows.schema if not pa.types.is_nested(one.type)]
-    unique = [one for one in dict.fromkeys(names) if names.count(one) == 1]
-    return rows.sort_by([(one, "ascending") for one in unique]) if unique else rows
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case datetime() if value.tzinfo:
-            return value.astimezone(UTC)
-        case dict():
-            return {name: _plain(one) for name, one in value.items()}
-        case list():
-            return [_plain(one) for one in value]
-    return value

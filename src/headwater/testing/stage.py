@@ -93,6 +93,7 @@ class Stage:
 
     def advance(self, to: datetime) -> None:
         """Move the watermark to a moment, as if all before it had been seen."""
+        _check_instant("the watermark moves to", to)
         if self._play.keeper is None:
             raise BadRehearsal(f"pipeline {self._pipeline.name!r} has no watermark")
         if self.watermark is not None and to < self.watermark:
@@ -101,6 +102,8 @@ class Stage:
 
     def silence(self, length: timedelta) -> None:
         """Let time pass in which nothing comes."""
+        if length < timedelta(0):
+            raise BadRehearsal("time does not go back")
         self._now += length
         if self._play.is_asleep:
             self._took(self._play.tick(), 0)
@@ -169,11 +172,15 @@ class Stage:
 @contextmanager
 def rehearse(pipeline: Pipeline, spark: SparkSession, *, begins: datetime = BEGINS) -> Iterator[Stage]:
     """A stage with this pipeline on it, until the block ends."""
-    if begins.tzinfo is None:
-        raise BadRehearsal("a rehearsal begins at an instant with its zone", hint="tzinfo=UTC")
+    _check_instant("a rehearsal begins at", begins)
     with TemporaryDirectory(prefix="headwater-", ignore_cleanup_errors=True) as folder:
         stage = Stage(pipeline, spark, Path(folder), begins)
         try:
             yield stage
         finally:
             stage.close()
+
+
+def _check_instant(what: str, at: datetime) -> None:
+    if at.tzinfo is None:
+        raise BadRehearsal(f"{what} an instant with its zone, not {at}", hint="tzinfo=UTC")
