@@ -41,6 +41,21 @@ line 15: the transcript ends, and rows were diverted that nothing expects
 line 15: the transcript ends, and records were dead that nothing expects
   there, and not expected:  {topic: payments, value: null, reason: it has no value}"""  # noqa: E501
 
+FAILING = """
+from pyspark.sql import functions as F
+from headwater import App, KafkaSink, Pipeline, Topic
+
+PAYMENTS = Topic("payments", schema="card string, amount double, paid_at timestamp")
+
+
+def failing(payments):
+    return payments.select(F.udf(lambda amount: amount / 0.0, "double")("amount").alias("n"))
+
+
+sink = KafkaSink(Topic("n", schema="n double"))
+app = App("bank", Pipeline("diverting", failing, reads=[PAYMENTS], writes=sink))
+"""
+
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_a_transcript_says_is_what_happens(file: Path, spark: SparkSession) -> None:
@@ -58,6 +73,14 @@ def test_a_step_that_cannot_be_is_told_with_its_line(spark: SparkSession, tmp_pa
     file.write_text(WRONG.replace("watermark is: 10:02:00", "watermark: 09:00:00"))
     with pytest.raises(BadTranscript, match=r"wrong.yaml:12: the watermark is at .* does not go back"):
         recite(Transcript.read(file), spark)
+
+
+def test_a_pipeline_that_fails_is_told_with_the_line_of_the_step(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    file = tmp_path / "failing.yaml"
+    file.write_text(WRONG.replace(f"{TRANSCRIPTS}/bank.py", "failing.py"))
+    told = "line 7: the pipeline fails\n  ZeroDivisionError: float division by zero"
+    assert "\n".join(map(str, recite(Transcript.read(file), spark))) == told
 
 
 @pytest.mark.usefixtures("spark")

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
 from headwater.app import Pipeline
-from headwater.errors import BadRehearsal, BadTranscript
+from headwater.errors import BadRehearsal, BadTranscript, RunError
 from headwater.log.topic import Topic
 from headwater.python_files import app_in
 from headwater.testing.matching import difference
@@ -49,8 +49,7 @@ def recite(transcript: Transcript, spark: SparkSession) -> list[Mismatch]:
     pipeline = pipeline_of(transcript)
     with rehearse(pipeline, spark, begins=transcript.begins) as stage:
         topics = {one.topic.name: one.topic for one in pipeline.sources}
-        recital = _Recital(stage, topics, transcript)
-        return [found for one in transcript.steps if (found := recital.step(one))] + recital.unsaid()
+        return _Recital(stage, topics, transcript).all()
 
 
 def pipeline_of(transcript: Transcript) -> Pipeline:
@@ -69,7 +68,18 @@ class _Recital:
             "dead": lambda: [_dead(one) for one in stage.dead()],
         }
 
-    def step(self, step: Step) -> Mismatch | None:
+    def all(self) -> list[Mismatch]:
+        """Every step, and what is left unsaid; a pipeline that fails ends it."""
+        found: list[Mismatch] = []
+        for one in self._transcript.steps:
+            try:
+                mismatch = self._step(one)
+            except RunError as error:
+                return [*found, Mismatch(one.line, "the pipeline fails", error.detail or error.message)]
+            found += [mismatch] if mismatch else []
+        return found + self._unsaid()
+
+    def _step(self, step: Step) -> Mismatch | None:
         try:
             return self._played(step)
         except BadRehearsal as error:
@@ -93,7 +103,7 @@ class _Recital:
                 return self._compared(step)
         return None
 
-    def unsaid(self) -> list[Mismatch]:
+    def _unsaid(self) -> list[Mismatch]:
         """What came out, and was not expected by the end."""
         last = self._transcript.steps[-1].line if self._transcript.steps else 1
         left = [(side, difference([], self._found[side](), self._day)) for side in SIDES]

@@ -15,10 +15,11 @@ _OPTIONS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 @contextmanager
 def quick_session(name: str = "rehearsal") -> Iterator[SparkSession]:
-    """A session that ends with its block; two tasks run at once."""
+    """A session on this machine, whatever the settings say, until its block ends; it has two slots."""
     settings = Settings.load()
     options = {**_OPTIONS, **settings.spark_options}
-    spark = session(replace(settings, spark_options=options), name, slots=2)
+    here = replace(settings, spark_master=None, spark_options=options)
+    spark = session(here, name, slots=2)
     try:
         yield spark
     finally:
