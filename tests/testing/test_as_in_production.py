@@ -37,7 +37,7 @@ def windows_of(late: Sequence[LateRow], each: int) -> int:
     kind=st.sampled_from(sorted(KINDS)),
     seed=st.integers(0, 1000),
     delay=st.integers(0, 12),
-    size=st.sampled_from([60, 150]),
+    size=st.sampled_from([100, 301]),
 )
 def test_on_time_and_late_are_all_whatever_the_operator(
     log: Log, system: Settings, spark: SparkSession, kind: str, seed: int, delay: int, size: int
