@@ -107,6 +107,7 @@ def tuned(settings: Settings, slots: int, connectors: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": (settings.home.resolve() / "warehouse").as_uri(),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.ui.showConsoleProgress": "false",
+        "spark.sql.streaming.maxBatchesToRetainInMemory": "1",  # two copies of all state, or one
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",  # real time; the default is 50
         "spark.scheduler.mode": "FAIR",  # or one pipeline's long batch would hold up the others
     }
