@@ -6,6 +6,7 @@ from headwater.log.log import Log
 from headwater.log.positions import Beginning, End, Last, Offset, Since
 from headwater.log.topic import FOREVER, Retention, Topic
 from headwater.process.event_time import Adaptive, Bounded, Divert, Drop, Grace, Monotonic, Punctuated
+from headwater.process.sliding import sliding
 from headwater.settings import Settings
 from headwater.sink.calls import Calls
 from headwater.sink.kafka import KafkaSink
@@ -34,6 +35,7 @@ __all__ = [
     "Since",
     "Source",
     "Topic",
+    "sliding",
 ]
 
 __version__ = "0.1.0"

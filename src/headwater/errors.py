@@ -12,10 +12,12 @@ HeadwaterError
 │   └── HomeBusy                  home-busy
 ├── SpecError                     bad-topic: a Topic that cannot be
 ├── BadPipeline                   bad-pipeline: an App or Pipeline that cannot be
+├── BadStep                       bad-step: a step that a function uses and that cannot be
 ├── RunError                      a pipeline under way
 │   ├── PipelineFailed            pipeline-failed
 │   ├── TooManyDead               too-many-dead
 │   ├── CheckpointMissing         checkpoint-missing
+│   ├── StateMismatch             state-mismatch
 │   ├── SparkFailed               spark-failed
 │   └── WorkerUnfit               worker-unfit
 ├── Closed                        closed
@@ -142,6 +144,12 @@ class BadPipeline(HeadwaterError):
     code = "bad-pipeline"
 
 
+class BadStep(HeadwaterError):
+    """A step in a pipeline's function that cannot be: refused when the function is called."""
+
+    code = "bad-step"
+
+
 class RunError(HeadwaterError):
     """A pipeline could not go on."""
 
@@ -174,6 +182,12 @@ class CheckpointMissing(RunError):
     """A pipeline that has read before has no checkpoint: its state would start from nothing."""
 
     code = "checkpoint-missing"
+
+
+class StateMismatch(RunError):
+    """The state on disk is not the one that the pipeline's steps would go on from."""
+
+    code = "state-mismatch"
 
 
 class Closed(HeadwaterError):

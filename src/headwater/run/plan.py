@@ -46,13 +46,8 @@ def rows_of(
     their beginning. `latency` asks for the plan that the pipeline would have with another one. `watch` gives
     the eye that workers keep on a topic, `ticks` is a topic that wakes the pipeline up.
     """
-    in_jvm = (latency or pipeline.latency) == "real-time"
-    reader = partial(spark.readStream.format("kafka").options, **{**FETCHING, **kafka})
-    tables: list[DataFrame] = []
-    for one in pipeline.sources:
-        raw = _raw(pipeline, one, reader(), starts, ticks=None if tables else ticks, in_jvm=in_jvm)
-        eye = watch(one.topic) if watch and pipeline.watermark else None
-        tables.append(_table(pipeline, one, raw, settings, eye, in_jvm=in_jvm))
+    found = decoded(pipeline, spark, settings, kafka, starts, latency=latency, watch=watch, ticks=ticks)
+    tables = [_timed(pipeline, *one) for one in zip(pipeline.sources, found, strict=True)]
     with blamed(pipeline):
         rows = applied(pipeline, spark, tables)
         if not rows.isStreaming:
@@ -63,6 +58,28 @@ def rows_of(
     for sink in pipeline.sinks:
         sink.check(rows.schema)
     return rows
+
+
+def decoded(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    settings: Settings,
+    kafka: Mapping[str, str],
+    starts: Offsets,
+    *,
+    latency: Latency | None = None,
+    watch: Callable[[Topic], Watch] | None = None,
+    ticks: str | None = None,
+) -> list[DataFrame]:
+    """The good rows of each topic, as streams; nothing runs yet."""
+    in_jvm = (latency or pipeline.latency) == "real-time"
+    reader = partial(spark.readStream.format("kafka").options, **{**FETCHING, **kafka})
+    tables: list[DataFrame] = []
+    for one in pipeline.sources:
+        raw = _raw(pipeline, one, reader(), starts, ticks=None if tables else ticks, in_jvm=in_jvm)
+        eye = watch(one.topic) if watch and pipeline.watermark else None
+        tables.append(_table(pipeline, one, raw, settings, eye, in_jvm=in_jvm))
+    return tables
 
 
 def _raw(
@@ -98,12 +115,15 @@ def _table(
     in_jvm: bool,
 ) -> DataFrame:
     if in_jvm:
-        found = parsed_in_jvm(raw, source, pipeline.future)
-    else:
-        found = parsed(raw, source, settings, pipeline.future, watch)
+        return parsed_in_jvm(raw, source, pipeline.future)
+    return parsed(raw, source, settings, pipeline.future, watch)
+
+
+def _timed(pipeline: Pipeline, source: Source, rows: DataFrame) -> DataFrame:
+    """A topic's rows with Spark's own watermark, if there is to be one."""
     if pipeline.watermark is None:
-        return found
-    return found.withWatermark(source.topic.event_time or "", f"{pipeline.waits.total_seconds():f} seconds")
+        return rows
+    return rows.withWatermark(source.topic.event_time or "", f"{pipeline.waits.total_seconds():f} seconds")
 
 
 def applied(pipeline: Pipeline, spark: SparkSession, tables: list[DataFrame]) -> DataFrame:
