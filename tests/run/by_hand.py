@@ -1,5 +1,6 @@
 """Columnar state driven by hand: batches of rows and their watermarks, without a log and without a query."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from tests.run.stories import BEGIN, PAID, Rows
 
 from headwater import Bounded, Drop, KafkaSink, Pipeline, Topic
 from headwater.clock import EPOCH
+from headwater.process.event_time import Late
 from headwater.run.columnar import Columnar
 from headwater.run.event_clock import Reading
 from headwater.run.steps import Steps, steps_of
@@ -50,10 +52,14 @@ class ByHand:
     folder: Path
     said: list[Row] = field(default_factory=list)
     number: int = 0
+    late: Late = field(default_factory=Drop)
 
     def __post_init__(self) -> None:
+        self.spark = self.spark.newSession()
+        self.spark.conf.set("spark.sql.shuffle.partitions", "1")
+        (self.folder / "offsets").mkdir(exist_ok=True)
         self.pipeline = Pipeline(
-            "by-hand", self.function, reads=[TOPIC], writes=OUT, watermark=Bounded(_SECOND), late=Drop()
+            "by-hand", self.function, reads=[TOPIC], writes=OUT, watermark=Bounded(_SECOND), late=self.late
         )
         self.restart()
 
@@ -61,12 +67,18 @@ class ByHand:
         """A driver that knows nothing but what stands in the folder."""
         steps: Steps | None = steps_of(self.pipeline, self.spark)
         assert steps is not None
-        self.keeper: Any = Keeper()
-        self.engine = Columnar(self.pipeline, steps, str(self.folder), self.keeper)
+        keeper: Any = Keeper()
+        self.keeper = keeper
+        self.engine = Columnar(self.pipeline, steps, str(self.folder), keeper)
 
     def batch(self, rows: Rows, watermark: int) -> list[Row]:
         """One batch of rows, and the watermark after it; what the function says."""
         self.keeper.next = watermark
+        offsets = json.dumps(
+            {TOPIC.name: {"0": self.number}}
+        )  # Spark's own note of the batch, before it begins
+        planned = f'v1\n{{"batchWatermarkMs":0}}\n{offsets}'
+        (self.folder / "offsets" / str(self.number)).write_text(planned)
         found = self.engine.answer(self.rows(rows), self.number).collect()
         self.engine.end(self.number)
         self.number += 1

@@ -34,7 +34,7 @@ def folders(place: Path) -> set[str]:
     return {one.name for one in place.glob("columnar/steps/*/*")}
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 40)), min_size=1, max_size=40),
     cuts=st.lists(st.integers(1, 15), min_size=1, max_size=5),
@@ -83,7 +83,7 @@ def test_a_batch_that_is_tried_again_decides_nothing_anew(spark: SparkSession, t
 STEPS: list[tuple[Any, str]] = [
     (columnar, "written"),
     (Shelf, "decide"),
-    (columnar.Columnar, "_said"),
+    (columnar.Columnar, "_answered"),
     (columnar.Columnar, "end"),
     (Shelf, "sweep"),
 ]

@@ -13,10 +13,15 @@ from headwater.errors import BadStep
 
 
 class Measure(NamedTuple):
-    """An aggregate and the column that it becomes."""
+    """An aggregate, and the column that it becomes.
+
+    `adds_up` tells that the measure over a stretch is exactly the one up to its end less the one up to its
+    beginning. Counts do. Sums do not: of fractions they differ in the last digit, of nulls they are null.
+    """
 
     name: str
     value: Column
+    adds_up: bool
 
 
 def measures_of(rows: DataFrame, kind: str, columns: Sequence[Column], taken: Sequence[str]) -> list[Measure]:
@@ -41,4 +46,10 @@ def _measure(rows: DataFrame, kind: str, column: Column) -> Measure:
     if alias.getClass().getSimpleName() != "Alias":
         raise BadStep(f"a measure of {kind} has no name: {column!r}", hint='F.sum("amount").alias("total")')
     made: Any = Column  # a class, whatever its decorator says
-    return Measure(alias.name().head(), made(jvm.org.apache.spark.sql.Column(alias.child())))
+    value = made(jvm.org.apache.spark.sql.Column(alias.child()))
+    return Measure(alias.name().head(), value, _adds_up(alias.child()))
+
+
+def _adds_up(node: Any) -> bool:
+    is_function = node.getClass().getSimpleName() == "UnresolvedFunction"
+    return is_function and not node.isDistinct() and node.functionName() in {"count", "count_if"}

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from headwater.errors import BadStep
 from headwater.process.measures import Measure, measures_of
-from headwater.process.stage import BATCH, WINDOW, Moment, check_columns, event_time, play
+from headwater.process.stage import BATCH, WINDOW, Moment, Step, check_columns, event_time, play
 
 Fires = Literal["watermark", "arrival"]
 _FIRES: tuple[Fires, ...] = ("watermark", "arrival")
@@ -50,7 +50,7 @@ def sliding(
 
 
 @dataclass(frozen=True)
-class Sliding:
+class Sliding(Step):
     """The step: its state are the rows that a window to come can still reach."""
 
     by: tuple[str, ...]
@@ -79,19 +79,32 @@ class Sliding:
         end = F.col(self.on).cast("timestamp")
         return rows.withColumn(WINDOW, F.struct((end - F.lit(self.within)).alias("start"), end.alias("end")))
 
-    def answer(self, state: DataFrame | None, batch: DataFrame, moment: Moment) -> DataFrame:
+    def answer(
+        self,
+        state: DataFrame | None,
+        batch: DataFrame,
+        moment: Moment,
+        said: DataFrame | None = None,  # noqa: ARG002 - it speaks once of each row
+    ) -> DataFrame:
         """The rows that are due, with their measures."""
         known = batch.withColumn(_IS_NEW, F.lit(True))
         if state is not None:
             known = known.unionByName(state.withColumn(_IS_NEW, F.lit(False)))
-        measured = known.select("*", *(one.value.over(self._frame).alias(one.name) for one in self.measures))
+        measured = known.select("*", *(self._over(one).alias(one.name) for one in self.measures))
         return measured.where(self._is_due(moment)).drop(_IS_NEW, BATCH)
 
-    @property
-    def _frame(self) -> WindowSpec:
-        """The events of the same key in (t - within, t]; Spark's frames include both ends."""
-        back = self.within // _MICROSECOND - 1
-        return Window.partitionBy(*self.by).orderBy(self.time()).rangeBetween(-back, 0)
+    def _over(self, measure: Measure) -> Column:
+        """A measure over (t - within, t]; Spark's frames include both ends.
+
+        Spark computes a frame that moves at both ends anew for each row, and one that only grows in one go.
+        So where a measure adds up, a key with very many events costs no more than many with few.
+        """
+        events, back = Window.partitionBy(*self.by).orderBy(self.time()), self.within // _MICROSECOND
+        if not measure.adds_up:
+            return measure.value.over(events.rangeBetween(1 - back, 0))
+        until = events.rangeBetween(Window.unboundedPreceding, 0)
+        before = events.rangeBetween(Window.unboundedPreceding, -back)
+        return measure.value.over(until) - measure.value.over(before)
 
     def _is_due(self, moment: Moment) -> Column:
         if self.fires == "arrival":

@@ -6,6 +6,7 @@ Who calls the function sets the stage: a running pipeline gives a step its state
 anybody, the rows are a bounded past: no state, everything is in, everything closes.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F
 
 from headwater.clock import EPOCH
 from headwater.errors import BadStep
+from headwater.process.event_time import NONE
 
 BEGINNING, END = -9_000_000_000_000_000, 9_000_000_000_000_000
 """Watermarks before and behind all events, in milliseconds."""
@@ -28,9 +30,13 @@ BATCH = "_batch"
 MARK = "spark.watermarkDelayMs"
 """What the event time's column carries in its metadata, by Spark's own convention."""
 
+SPOKE_IN = "_spoke_in"
+"""The column of what a step said that tells the batch."""
+
 WINDOW = "_window"
 """The column of a row's window: its `start` and its `end`."""
 
+_MICROSECOND = timedelta(microseconds=1)
 _TIMES = ("timestamp", "timestamp_ntz")
 
 
@@ -39,13 +45,24 @@ class Moment:
     """When a batch is: its number, its written-down instant, and the watermark before and after its rows.
 
     Watermarks are milliseconds since 1970. What closed before the batch is late in it; what closes up to
-    the watermark after it is complete.
+    the watermark after it is complete. `since` is the instant of the batch before, and `grace` how long
+    what has closed may speak again.
     """
 
     number: int
     at: datetime
     before: int
     after: int
+    since: datetime = EPOCH
+    grace: timedelta = NONE
+
+    def may_speak(self, closes: Column) -> Column:
+        """Whether something that closes then can still speak, be it late."""
+        return closes > F.lit(self.before * 1000 - self.grace // _MICROSECOND)
+
+    def is_past(self, closes: Column) -> Column:
+        """Whether something that closes then can never speak again after the batch."""
+        return closes <= F.lit(self.after * 1000 - self.grace // _MICROSECOND)
 
     def was_open(self, closes: Column) -> Column:
         """Whether something that closes then was open when the batch began."""
@@ -60,30 +77,63 @@ PAST = Moment(0, EPOCH, BEGINNING, END)
 """The moment of a bounded past: nothing was, and everything is in."""
 
 
-class Step(Protocol):
+class Step(ABC):
     """A step of ours: a frozen value that says what it keeps, and answers."""
 
     kind: ClassVar[str]
+    name: str | None
 
     @property
-    def name(self) -> str | None:
-        """What its state stands under; by its kind and its place in the function, if it has none."""
-
-    @property
+    @abstractmethod
     def reach(self) -> timedelta | None:
         """How long after its event a row can matter; None for ever."""
 
+    @abstractmethod
     def time(self) -> Column:
         """A row's event, in microseconds since 1970."""
 
+    @abstractmethod
     def closes(self) -> Column:
-        """When a row is late: at or before this, in microseconds since 1970."""
+        """The end of a row's last window, in microseconds since 1970: behind the watermark it is not kept."""
 
+    def closes_first(self) -> Column:
+        """The end of its first window: behind the watermark it has missed one, and is late."""
+        return self.closes()
+
+    @abstractmethod
     def windows(self, rows: DataFrame) -> DataFrame:
         """The rows, once for each window that they belong to, with it as the column WINDOW."""
 
-    def answer(self, state: DataFrame | None, batch: DataFrame, moment: Moment) -> DataFrame:
-        """What the step says in a batch: its state are the rows of earlier ones that can still matter."""
+    @abstractmethod
+    def answer(
+        self, state: DataFrame | None, batch: DataFrame, moment: Moment, said: DataFrame | None = None
+    ) -> DataFrame:
+        """What the step says in a batch: its state are the rows of earlier ones that can still matter.
+
+        A step that remembers gets what it said before, too, and says with SPOKE_IN in which batch it is.
+        """
+
+    @property
+    def can_refire(self) -> bool:
+        """Whether what has closed can speak again, when late rows come."""
+        return False
+
+    def remembers(self, grace: timedelta) -> bool:  # noqa: ARG002 - of a step that can refire
+        """Whether it has to know what it said before; that has a `window`."""
+        return False
+
+    def latest(self, said: DataFrame) -> DataFrame:
+        """As much of what it said as it has to know."""
+        return said
+
+    @property
+    def is_merging(self) -> bool:
+        """Whether only the step can tell which rows can still matter: those that are `remaining`."""
+        return False
+
+    def remaining(self, rows: DataFrame, moment: Moment) -> DataFrame:  # noqa: ARG002 - all of them
+        """Of its state and a batch's rows, those that can still matter."""
+        return rows
 
 
 class Stage(Protocol):

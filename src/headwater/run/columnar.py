@@ -8,49 +8,41 @@ A batch that is tried again begins with its manifest and decides nothing anew (A
 """
 
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater import clock
 from headwater.app import Pipeline
-from headwater.errors import StateMismatch
-from headwater.process.stage import Step, on
+from headwater.process.event_time import NONE, Refire
+from headwater.process.stage import on
+from headwater.run.decided import DecidedHistory
 from headwater.run.event_clock import Reading
-from headwater.run.history import History, Planned
-from headwater.run.manifest import Folder, Kept, Manifest, horizon, to_merge
-from headwater.run.plan import applied, blamed, decoded
+from headwater.run.keeping import Keeping, checked, nothing_yet
+from headwater.run.manifest import Folder, Kept, Manifest, late_before
+from headwater.run.plan import applied, blamed
 from headwater.run.progress import Progress
 from headwater.run.shelf import Shelf
-from headwater.run.sources import as_one, tables_of
-from headwater.run.steps import Met, Names, Steps, said_nothing
+from headwater.run.sources import tables_of
+from headwater.run.stages import Answering, Gathering
+from headwater.run.steps import Steps
 from headwater.run.timekeeper import Timekeeper
-from headwater.run.writing import Written, merged, written
+from headwater.run.writing import Written, written
 
 SWEEP_EVERY = 10
 """Batches between two looks for folders that nothing names any more."""
 
+SMALL = 20_000
+"""Records of a batch for which it does not pay to compile a query: its constants are new in every batch."""
+
 _REMEMBERED = 5
-
-
-class DecidedHistory(History):
-    """The batches of a query on columnar state: their watermarks are those of its manifests."""
-
-    def __init__(self, checkpoint: str, spark: SparkSession) -> None:
-        super().__init__(checkpoint, spark)
-        self._shelf = Shelf(checkpoint, spark)
-
-    def batch(self, number: int) -> Planned | None:
-        """A batch as it was planned, with the watermark after it, as far as it is decided."""
-        planned, decided = super().batch(number), self._shelf.manifest(number)
-        return planned and replace(planned, watermark=decided.watermark if decided else 0)
-
-
-def rows_for_steps(steps: Steps, pipeline: Pipeline, *given: Any, **more: Any) -> DataFrame:
-    """The streaming DataFrame of a pipeline with steps of ours: its topics, decoded, as one."""
-    for sink in pipeline.sinks:
-        sink.check(steps.output)
-    return as_one(pipeline, decoded(pipeline, *given, **more))
+_COMPILES = (
+    ("spark.sql.codegen.wholeStage", "true", "false"),
+    (
+        "spark.sql.codegen.factoryMode",
+        "FALLBACK",
+        "NO_CODEGEN",
+    ),
+)
 
 
 class Columnar:
@@ -59,18 +51,20 @@ class Columnar:
     def __init__(self, pipeline: Pipeline, steps: Steps, checkpoint: str, keeper: Timekeeper) -> None:
         self._pipeline, self._steps, self._keeper = pipeline, steps, keeper
         self._checkpoint = checkpoint
+        self._grace = pipeline.late.within if isinstance(pipeline.late, Refire) else NONE
         self._shelf: Shelf | None = None
         self._manifests: dict[int, Manifest] = {}
+        self._said: dict[int, dict[str, Folder | None]] = {}
         self._persisted: DataFrame | None = None
 
     def answer(self, rows: DataFrame, number: int) -> DataFrame:
         """What the function returns for a batch; `rows` are of the streaming query."""
-        shelf = self._open(rows.sparkSession)
+        shelf = self._open(rows.sparkSession, number)
         manifest = shelf.manifest(number)
         if manifest is None:
             manifest = shelf.decide(self._decided(rows, number, shelf))
         self._keep(manifest)
-        return self._said(rows, manifest, shelf)
+        return self._answered(rows, manifest, shelf)
 
     def end(self, number: int) -> None:
         """A batch's outputs are written."""
@@ -78,14 +72,15 @@ class Columnar:
             self._persisted.unpersist()
             self._persisted = None
         if self._shelf is not None and number % SWEEP_EVERY == 0:
-            self._shelf.sweep(self._manifests[number], self._manifests.get(number - 1))
+            said = [one for batch in self._said.values() for one in batch.values() if one is not None]
+            self._shelf.sweep(self._manifests[number], self._manifests.get(number - 1), said)
 
     def figured(self, progress: Progress) -> Progress:
         """What Spark tells of a batch, with what it does not know."""
         manifest = self._manifests.get(progress.batch)
         if manifest is None:
             return progress
-        alive = [one for met in self._steps.met for one in self._alive(met, manifest)]
+        alive = [folder for one in self._steps.met for folder in Keeping(one, manifest).alive]
         return replace(
             progress,
             late=manifest.late,
@@ -94,121 +89,75 @@ class Columnar:
             state_bytes=sum(one.bytes for one in alive),
         )
 
-    def _open(self, spark: SparkSession) -> Shelf:
+    def _open(self, spark: SparkSession, number: int) -> Shelf:
         if self._shelf is None:
             spark.conf.set(
                 "spark.sql.adaptive.enabled", "false"
             )  # it would run a plan that is only looked at
             self._shelf = Shelf(self._checkpoint, spark)
+            self._history = DecidedHistory(self._checkpoint, spark)
+        size = self._history.size(number)
+        for name, large, small in _COMPILES:
+            spark.conf.set(name, large if size is None or size > SMALL else small)
         return self._shelf
 
     def _keep(self, manifest: Manifest) -> None:
         self._manifests[manifest.batch] = manifest
-        self._manifests.pop(manifest.batch - _REMEMBERED, None)
+        for remembered in (self._manifests, self._said):
+            remembered.pop(manifest.batch - _REMEMBERED, None)
         self._keeper.resume(manifest.reach, Reading(manifest.watermark, manifest.held_by))
 
     def _decided(self, rows: DataFrame, number: int, shelf: Shelf) -> Manifest:
         """The batch with its rows written and its watermarks known."""
-        before = self._before(number, shelf)
+        before = self._before(rows, number, shelf)
         self._keeper.begin(number)
-        found = self._written(rows, number, before.watermark, shelf)
+        found = self._written(rows, number, late_before(before.watermark, self._grace), shelf)
         reading = self._keeper.advance(number)
+        said = self._said.get(number - 1, {})
+        steps = {
+            one.name: Kept(
+                *Keeping(one, before).next(number, said.get(one.name), found[one.name].folder, shelf)
+            )
+            for one in self._steps.met
+        }
         return Manifest(
             batch=number,
             at=clock.now(),
+            since=before.at,
+            grace=self._grace,
             before=before.watermark,
             watermark=reading.watermark,
             held_by=reading.held_by,
             reach=self._keeper.reach,
             late=sum(one.late for one in found.values()),
-            steps={
-                one.name: Kept(self._state(one, before, number, shelf), found[one.name].folder)
-                for one in self._steps.met
-            },
+            steps=steps,
         )
 
-    def _before(self, number: int, shelf: Shelf) -> Manifest:
-        """The batch that this one goes on from."""
+    def _before(self, rows: DataFrame, number: int, shelf: Shelf) -> Manifest:
+        """The batch that this one goes on from; what was said in it is worked out again if nobody knows."""
         if number == 0:
-            return Manifest(batch=-1, at=clock.now(), steps={one.name: Kept() for one in self._steps.met})
+            return nothing_yet(self._steps, clock.now())
         found = self._manifests.get(number - 1) or shelf.manifest(number - 1)
-        found = _checked(self._pipeline, self._steps, number, found)
+        found = checked(self._pipeline, self._steps, number, found)
         self._keep(found)
+        if number - 1 not in self._said:
+            self._answered(rows, found, shelf)
         return found
 
-    def _written(self, rows: DataFrame, number: int, watermark: int, shelf: Shelf) -> dict[str, Written]:
-        stage = _Gathering()
+    def _written(self, rows: DataFrame, number: int, passed: int, shelf: Shelf) -> dict[str, Written]:
+        stage = Gathering()
         if len(self._pipeline.sources) + len(self._steps.met) > 2:  # once decoded, read by several
             self._persisted = rows = rows.persist()
         with on(stage), blamed(self._pipeline):
             applied(self._pipeline, rows.sparkSession, tables_of(self._pipeline, rows))
         return {
-            name: written(step, given, number, watermark, shelf.name(name, number), shelf)
+            name: written(step, given, number, passed, shelf.name(name, number), shelf)
             for name, (step, given) in stage.inputs.items()
         }
 
-    def _alive(self, met: Met, manifest: Manifest) -> tuple[Folder, ...]:
-        return manifest.steps[met.name].after(horizon(manifest.watermark, met.step.reach))
-
-    def _state(self, met: Met, before: Manifest, number: int, shelf: Shelf) -> tuple[Folder, ...]:
-        """The folders that a batch starts from; where there are many small ones, in fewer."""
-        alive = self._alive(met, before)
-        many = to_merge(alive)
-        if not many:
-            return alive
-        rows = shelf.read(many, met.state_schema)
-        least = horizon(before.watermark, met.step.reach)
-        one = merged(met.step, rows, least, shelf.name(met.name, number), shelf)
-        return (*(() if one is None else (one,)), *(folder for folder in alive if folder not in many))
-
-    def _said(self, rows: DataFrame, manifest: Manifest, shelf: Shelf) -> DataFrame:
-        stage = _Answering(self._steps, manifest, shelf)
+    def _answered(self, rows: DataFrame, manifest: Manifest, shelf: Shelf) -> DataFrame:
+        stage = Answering(self._steps, manifest, shelf)
         with on(stage), blamed(self._pipeline):
-            return applied(self._pipeline, rows.sparkSession, tables_of(self._pipeline, rows))
-
-
-class _Gathering:
-    """The stage on which the rows of a batch reach the steps."""
-
-    def __init__(self) -> None:
-        self.inputs: dict[str, tuple[Step, DataFrame]] = {}
-        self._names = Names()
-
-    def play(self, step: Step, rows: DataFrame) -> DataFrame:
-        self.inputs[self._names.name(step)] = step, rows
-        return said_nothing(step, rows)
-
-
-class _Answering:
-    """The stage on which each step answers, from what a manifest names."""
-
-    def __init__(self, steps: Steps, manifest: Manifest, shelf: Shelf) -> None:
-        self._steps, self._manifest, self._shelf = steps, manifest, shelf
-        self._names = Names()
-
-    def play(self, step: Step, rows: DataFrame) -> DataFrame:  # noqa: ARG002 - they are in its folder
-        met = self._steps.of(self._names.name(step))
-        kept, schema = self._manifest.steps[met.name], met.state_schema
-        batch = self._shelf.read((kept.added,) if kept.added else (), schema)
-        state = self._shelf.read(kept.state, schema) if kept.state else None
-        least = horizon(self._manifest.before, step.reach)
-        if state is not None and least is not None:
-            state = state.where(step.time() > least)
-        return step.answer(state, batch, self._manifest.moment)
-
-
-def _checked(pipeline: Pipeline, steps: Steps, number: int, found: Manifest | None) -> Manifest:
-    wanted = {one.name for one in steps.met}
-    if found is None:
-        raise StateMismatch(
-            f"batch {number} of pipeline {pipeline.name!r} goes on from a state that is not there",
-            detail=f"columnar state of batch {number - 1} for {', '.join(sorted(wanted))}",
-            hint="has the function changed to a step of ours? give the pipeline another name, to start over",
-        )
-    if wanted != set(found.steps):
-        raise StateMismatch(
-            f"the steps of pipeline {pipeline.name!r} are not those that its state is of",
-            detail=f"steps: {', '.join(sorted(wanted))}\nstate: {', '.join(sorted(found.steps))}",
-            hint='a step keeps its state under name="…"; give the pipeline another name, to start over',
-        )
-    return found
+            found = applied(self._pipeline, rows.sparkSession, tables_of(self._pipeline, rows))
+        self._said[manifest.batch] = stage.said
+        return found

@@ -47,19 +47,21 @@ class Folder:
 
 @dataclass(frozen=True)
 class Kept:
-    """The state of one step: the folders that a batch starts from, and the one that it adds."""
+    """The state of one step: what a batch starts from, what it adds, and what was said before."""
 
     state: tuple[Folder, ...] = ()
     added: Folder | None = None
+    said: tuple[Folder, ...] = ()
 
     @property
     def folders(self) -> tuple[Folder, ...]:
         """All that it is when the batch is over."""
         return self.state if self.added is None else (*self.state, self.added)
 
-    def after(self, horizon: int | None) -> tuple[Folder, ...]:
-        """What the next batch starts from, without folders that no row to come can reach."""
-        return tuple(one for one in self.folders if horizon is None or one.newest > horizon)
+
+def alive(folders: Iterable[Folder], horizon: int | None) -> tuple[Folder, ...]:
+    """The folders that a row to come can reach."""
+    return tuple(one for one in folders if horizon is None or one.newest > horizon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,8 @@ class Manifest:
 
     batch: int
     at: datetime
+    since: datetime
+    grace: timedelta = NONE
     before: int = 0
     watermark: int = 0
     held_by: str = ""
@@ -78,7 +82,13 @@ class Manifest:
     @property
     def moment(self) -> Moment:
         """The batch, as steps see it; as long as there is no watermark, nothing is late."""
-        return Moment(self.batch, self.at, self.before or BEGINNING, self.watermark or BEGINNING)
+        watermarks = self.before or BEGINNING, self.watermark or BEGINNING
+        return Moment(self.batch, self.at, *watermarks, since=self.since, grace=self.grace)
+
+    @property
+    def passed(self) -> int:
+        """The watermark before the batch, as far as it makes rows late."""
+        return late_before(self.before, self.grace)
 
     @property
     def watermark_at(self) -> datetime | None:
@@ -88,7 +98,7 @@ class Manifest:
     @property
     def folders(self) -> list[Folder]:
         """Every folder of its state."""
-        return [one for kept in self.steps.values() for one in kept.folders]
+        return [one for kept in self.steps.values() for one in (*kept.folders, *kept.said)]
 
     def written(self) -> bytes:
         """As JSON that a person can read."""
@@ -98,6 +108,11 @@ class Manifest:
     def read(cls, text: str | bytes) -> "Manifest":
         """What was written."""
         return msgspec.json.decode(text, type=cls)
+
+
+def late_before(watermark: int, grace: timedelta) -> int:
+    """The watermark less a grace; none at all as long as there is none."""
+    return max(0, watermark - grace // _MILLISECOND)
 
 
 def horizon(watermark: int, reach: timedelta | None, grace: timedelta = NONE) -> int | None:

@@ -8,6 +8,7 @@ when a manifest names it. A manifest is written as Spark writes its own offset l
 twice.
 """
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
@@ -88,9 +89,10 @@ class Shelf:
         """Remove a folder."""
         self._files.delete(self._path(name), True)
 
-    def sweep(self, newest: Manifest, before: Manifest | None) -> None:
+    def sweep(self, newest: Manifest, before: Manifest | None, said: Iterable[Folder]) -> None:
         """Remove what no batch reads any more: neither the newest one nor the one before it."""
         alive = {one.name for manifest in (newest, before) if manifest for one in manifest.folders}
+        alive |= {one.name for one in said}  # the next manifest will name it
         for step in self._names("steps"):
             for one in self._names(f"steps/{step}"):
                 name = f"steps/{step}/{one}"

@@ -5,12 +5,15 @@ several, each row is a struct beside the empty structs of the others.
 """
 
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headwater.app import Pipeline
 from headwater.run.lineage import marked
+from headwater.run.plan import decoded
+from headwater.run.steps import Steps
 
 
 def as_one(pipeline: Pipeline, tables: list[DataFrame]) -> DataFrame:
@@ -39,3 +42,10 @@ def tables_of(pipeline: Pipeline, rows: DataFrame) -> list[DataFrame]:
         mine = rows.where(F.col(one.table).isNotNull()).select(f"{one.table}.*")
         found.append(marked(mine, one.topic.event_time or ""))
     return found
+
+
+def rows_for_steps(steps: Steps, pipeline: Pipeline, *given: Any, **more: Any) -> DataFrame:
+    """The streaming DataFrame of a pipeline with steps of ours: its topics, decoded, as one."""
+    for sink in pipeline.sinks:
+        sink.check(steps.output)
+    return as_one(pipeline, decoded(pipeline, *given, **more))

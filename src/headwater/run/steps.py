@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from headwater.app import Pipeline
-from headwater.errors import BadPipeline, HeadwaterError
-from headwater.process.stage import BATCH, PAST, WINDOW, Step, on
+from headwater.errors import BadPipeline, BadStep, HeadwaterError
+from headwater.process.event_time import Refire
+from headwater.process.stage import BATCH, PAST, SPOKE_IN, WINDOW, Step, on
 from headwater.run.carried import CARRIED, RECORD_TYPE, schema_with_record
 from headwater.run.catalyst import each, nodes
 from headwater.run.decode import record_column
@@ -53,6 +54,13 @@ class Met:
     name: str
     step: Step
     schema: spark_types.StructType
+    says: spark_types.StructType
+
+    @property
+    def said_schema(self) -> spark_types.StructType:
+        """The columns of what it says, and the batch in which it did."""
+        spoke = spark_types.StructField(SPOKE_IN, spark_types.LongType())
+        return spark_types.StructType([*self.says.fields, spoke])
 
     @property
     def state_schema(self) -> spark_types.StructType:
@@ -85,12 +93,12 @@ class Names:
         same = sum(one.startswith(f"{step.kind}-") for one in self.given)
         name = step.name or f"{step.kind}-{same + 1}"
         if not _NAME.fullmatch(name):
-            raise BadPipeline(
+            raise BadStep(
                 f"{name!r} cannot be the name of a step",
                 hint="use small letters, digits, dash and underscore; it names a folder",
             )
         if name in self.given:
-            raise BadPipeline(
+            raise BadStep(
                 f"two steps of a function are called {name!r}",
                 hint='their state stands under their names: name="…"',
             )
@@ -108,9 +116,10 @@ class _Recorder:
 
     def play(self, step: Step, rows: DataFrame) -> DataFrame:
         name = self._names.name(step)
-        self.met.append(Met(name, step, rows.schema))
+        nothing = said_nothing(step, rows)
+        self.met.append(Met(name, step, rows.schema, nothing.schema))
         self.inputs.append(rows)
-        return said_nothing(step, rows)
+        return nothing
 
 
 def said_nothing(step: Step, rows: DataFrame) -> DataFrame:
@@ -141,23 +150,33 @@ class Gatekeeper:
 def steps_of(pipeline: Pipeline, spark: SparkSession) -> Steps | None:
     """The steps of ours that a pipeline meets; None when there are none, and Spark alone runs it."""
     if pipeline.function is None:
+        _refuse_refire(pipeline)
         return None
     recorder = _Recorder(spark)
     try:
         with on(recorder), blamed(pipeline):
             rows = applied(pipeline, spark, _empty(pipeline, spark))
-    except HeadwaterError:
-        if recorder.met:
+    except HeadwaterError as error:
+        if recorder.met or isinstance(error, BadStep):
             raise
         return None  # whatever it is, it is told when Spark makes the plan
     if not recorder.met:
+        _refuse_refire(pipeline)
         return None
-    _check(pipeline)
+    _check(pipeline, recorder.met)
     for one in recorder.inputs:
         _refuse_said(pipeline, one)
     for one in (*recorder.inputs, rows):
         _refuse(pipeline, one)
     return Steps(tuple(recorder.met), rows.schema)
+
+
+def _refuse_refire(pipeline: Pipeline) -> None:
+    if isinstance(pipeline.late, Refire):
+        raise BadPipeline(
+            f"the windows of pipeline {pipeline.name!r} are Spark's own, and cannot fire again",
+            hint="rows.transform(windowed, Tumbling(…), …) has windows that can; or write late=Grace(…)",
+        )
 
 
 def _empty(pipeline: Pipeline, spark: SparkSession) -> list[DataFrame]:
@@ -170,7 +189,7 @@ def _empty(pipeline: Pipeline, spark: SparkSession) -> list[DataFrame]:
     return found
 
 
-def _check(pipeline: Pipeline) -> None:
+def _check(pipeline: Pipeline, met: list[Met]) -> None:
     if pipeline.watermark is None:
         raise BadPipeline(
             f"pipeline {pipeline.name!r} has a step that needs a watermark",
@@ -182,6 +201,12 @@ def _check(pipeline: Pipeline) -> None:
             f"pipeline {pipeline.name!r} runs on columnar state, which has no {what}",
             hint="leave it out; what a step says, and when, is the step's own matter",
         )
+    for one in met if isinstance(pipeline.late, Refire) else ():
+        if not one.step.can_refire:
+            raise BadPipeline(
+                f"{one.name} of pipeline {pipeline.name!r} cannot speak again when late rows come",
+                hint="late=Refire(…) is for windowed, with any windows but sessions; Grace(…) waits for them",
+            )
 
 
 def _refuse(pipeline: Pipeline, rows: DataFrame) -> None:

@@ -19,7 +19,8 @@ from headwater.app import App, Pipeline
 from headwater.clock import Deadline
 from headwater.errors import CheckpointMissing, HeadwaterError, TooManyDead
 from headwater.log.connection import Connection
-from headwater.run.columnar import Columnar, DecidedHistory, rows_for_steps
+from headwater.run.columnar import Columnar
+from headwater.run.decided import DecidedHistory
 from headwater.run.divert import Diverted
 from headwater.run.failure import is_passing, told
 from headwater.run.history import History
@@ -28,6 +29,7 @@ from headwater.run.plan import blamed, rows_of
 from headwater.run.progress import Figures, Progress, newest_missed
 from headwater.run.query import ENDED, Query, checkpoint
 from headwater.run.settle import Settlement
+from headwater.run.sources import rows_for_steps
 from headwater.run.steps import Steps, steps_of
 from headwater.run.timekeeper import Times
 from headwater.settings import Settings
