@@ -5,7 +5,20 @@ from headwater.errors import HeadwaterError
 from headwater.log.log import Log
 from headwater.log.positions import Beginning, End, Last, Offset, Since
 from headwater.log.topic import FOREVER, Retention, Topic
-from headwater.process.event_time import Adaptive, Bounded, Divert, Drop, Grace, Monotonic, Punctuated
+from headwater.process.event_time import (
+    Adaptive,
+    Bounded,
+    Divert,
+    Drop,
+    Grace,
+    Monotonic,
+    Punctuated,
+    Refire,
+)
+from headwater.process.panes import AfterCount, AtWatermark, Every
+from headwater.process.sliding import sliding
+from headwater.process.windowed import windowed
+from headwater.process.windows import Global, Hopping, Session, Tumbling, Windower
 from headwater.settings import Settings
 from headwater.sink.calls import Calls
 from headwater.sink.kafka import KafkaSink
@@ -13,15 +26,20 @@ from headwater.sink.kafka import KafkaSink
 __all__ = [
     "FOREVER",
     "Adaptive",
+    "AfterCount",
     "App",
+    "AtWatermark",
     "Beginning",
     "Bounded",
     "Calls",
     "Divert",
     "Drop",
     "End",
+    "Every",
+    "Global",
     "Grace",
     "HeadwaterError",
+    "Hopping",
     "KafkaSink",
     "Last",
     "Log",
@@ -29,11 +47,17 @@ __all__ = [
     "Offset",
     "Pipeline",
     "Punctuated",
+    "Refire",
     "Retention",
+    "Session",
     "Settings",
     "Since",
     "Source",
     "Topic",
+    "Tumbling",
+    "Windower",
+    "sliding",
+    "windowed",
 ]
 
 __version__ = "0.1.0"

@@ -15,10 +15,12 @@ HeadwaterError
 ├── BadRehearsal                  bad-rehearsal: a rehearsal that cannot be
 │   ├── BadTranscript             bad-transcript
 │   └── RowsUnaccounted           rows-unaccounted
+├── BadStep                       bad-step: a step that a function uses and that cannot be
 ├── RunError                      a pipeline under way
 │   ├── PipelineFailed            pipeline-failed
 │   ├── TooManyDead               too-many-dead
 │   ├── CheckpointMissing         checkpoint-missing
+│   ├── StateMismatch             state-mismatch
 │   ├── SparkFailed               spark-failed
 │   └── WorkerUnfit               worker-unfit
 ├── Closed                        closed
@@ -163,6 +165,12 @@ class RowsUnaccounted(BadRehearsal):
     code = "rows-unaccounted"
 
 
+class BadStep(HeadwaterError):
+    """A step in a pipeline's function that cannot be: refused when the function is called."""
+
+    code = "bad-step"
+
+
 class RunError(HeadwaterError):
     """A pipeline could not go on."""
 
@@ -195,6 +203,12 @@ class CheckpointMissing(RunError):
     """A pipeline that has read before has no checkpoint: its state would start from nothing."""
 
     code = "checkpoint-missing"
+
+
+class StateMismatch(RunError):
+    """The state on disk is not the one that the pipeline's steps would go on from."""
+
+    code = "state-mismatch"
 
 
 class Closed(HeadwaterError):

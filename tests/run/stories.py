@@ -72,9 +72,9 @@ KINDS: dict[str, tuple[Callable[..., DataFrame], int]] = {
 class Story:
     """A pipeline over rows, run to the end of its topic; then on time, late and dead are counted."""
 
-    def __init__(self, log: Log, system: Settings, spark: SparkSession) -> None:
+    def __init__(self, log: Log, system: Settings, spark: SparkSession, *, partitions: int = 2) -> None:
         name = uuid4().hex[:12]
-        self.topic = Topic(f"{name}-in", schema=PAID, key="card", event_time="paid_at", partitions=2)
+        self.topic = Topic(f"{name}-in", schema=PAID, key="card", event_time="paid_at", partitions=partitions)
         self.output = Topic(f"{name}-out", schema=COUNTED, partitions=1)
         self.late_topic = f"{name}-late"
         self._log, self._system, self._spark = log, system, spark

@@ -44,6 +44,7 @@ def explain(
 def _text(one: Any, *, plan: bool) -> str:
     lines = [
         one.pipeline,
+        f"  engine     {one.engine}",
         f"  reads      {', '.join(one.reads)}",
         *(f"  writes     {two['sink']}: {two['guarantee']}, because {two['why']}" for two in one.writes),
         f"  latency    {one.latency}",

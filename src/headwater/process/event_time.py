@@ -119,8 +119,23 @@ class Divert:
         _check(grace=self.grace)
 
 
+@dataclass(frozen=True)
+class Refire:
+    """Rows that are late by up to `within` make their window speak again; later ones are dropped.
+
+    Results do not wait. Each time it speaks again is a pane of timing `late`, and its number tells which of
+    several results of a window is the newest. For `windowed`, which runs on columnar state.
+    """
+
+    within: timedelta
+    grace: timedelta = field(default=NONE, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _check(within=self.within)
+
+
 Watermark = Bounded | Monotonic | Adaptive | Punctuated
-Late = Drop | Grace | Divert
+Late = Drop | Grace | Divert | Refire
 
 
 def _check(**durations: timedelta | None) -> None:

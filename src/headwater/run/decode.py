@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from headwater.app import Source
 from headwater.errors import BadPipeline
 from headwater.log.topic import Topic
-from headwater.run.carried import WHOLE
+from headwater.run.carried import CARRIED, WHOLE
 from headwater.run.columns import INSTANT
 from headwater.run.judge import RegistryAddress, judge_of
 from headwater.run.witness import Watch
@@ -132,6 +132,12 @@ def without_deletions(block: pa.RecordBatch, topic: Topic) -> pa.RecordBatch:
 def _record(block: pa.RecordBatch) -> pa.Array:
     arrays = [block["key"], block["partition"], block["offset"], block["millis"].cast(_MILLIS).cast(INSTANT)]
     return pa.StructArray.from_arrays(arrays, RECORD.names)
+
+
+def record_column() -> Column:
+    """The column `_record`, as pipelines have it, from the record that is carried along."""
+    columns = {"timestamp": F.timestamp_millis(f"{CARRIED}.millis")}
+    return F.struct(*(columns.get(one, F.col(f"{CARRIED}.{one}")).alias(one) for one in RECORD.names))
 
 
 @contextmanager

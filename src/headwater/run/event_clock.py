@@ -59,6 +59,7 @@ class _Input:
     name: str
     topic: str
     heard_at: datetime
+    partition: int | None = None
     reach: int | None = None
 
 
@@ -104,28 +105,50 @@ class EventClock:
             self._know(topic, ends.get(topic, {}))
             if topic in sights:
                 self._hear(topic, sights[topic], now)
-        awake = [one for one in self._inputs.values() if not self._is_idle(one, now)]
+        known = [one for one in self._inputs.values() if not self._has_nothing_to_say(one)]
+        awake = [one for one in known if not self._is_idle(one, now)]
         if awake:
             slowest = min(awake, key=self._bound)
             found, held_by = self._bound(slowest), slowest.name
         else:
-            found = max(*map(self._bound, self._inputs.values()), self._by_wall_clock(now))
+            found = max(*map(self._bound, known), self._by_wall_clock(now))
             held_by = WALL_CLOCK
         self._floor = max(self._floor, found)
         return Reading(self._floor, held_by)
+
+    def resume(self, reach: Mapping[str, Mapping[int, int]], watermark: int) -> None:
+        """Go on from where an earlier run was: how far each partition had come, and the watermark."""
+        for topic, partitions in reach.items():
+            self._know(topic, partitions)
+            for partition, at in partitions.items():
+                one = self._input(topic, partition)
+                one.reach = max(at, one.reach or at)
+        self._floor = max(self._floor, watermark)
+
+    @property
+    def reach(self) -> dict[str, dict[int, int]]:
+        """How far each partition has come, where each says for itself."""
+        found: dict[str, dict[int, int]] = {}
+        for one in self._inputs.values():
+            if one.reach is not None and one.partition is not None:
+                found.setdefault(one.topic, {})[one.partition] = one.reach
+        return found
 
     def is_silent(self, now: datetime) -> bool:
         """Whether every input is idle."""
         return all(self._is_idle(one, now) for one in self._inputs.values())
 
     def _know(self, topic: str, partitions: Mapping[int, int] | range) -> None:
-        names = [f"{topic}[{one}]" for one in partitions] if self._by_partition else [topic]
-        for name in names:
-            self._inputs.setdefault(name, _Input(name, topic, self._began))
+        for one in partitions if self._by_partition else [None]:
+            name = topic if one is None else f"{topic}[{one}]"
+            self._inputs.setdefault(name, _Input(name, topic, self._began, one))
+
+    def _input(self, topic: str, partition: int) -> _Input:
+        return self._inputs[f"{topic}[{partition}]" if self._by_partition else topic]
 
     def _hear(self, topic: str, sight: Sight, now: datetime) -> None:
         for partition, rows in sight.rows.items():
-            one = self._inputs[f"{topic}[{partition}]" if self._by_partition else topic]
+            one = self._input(topic, partition)
             reach = sight.reach.get(partition)
             if rows:
                 one.heard_at = now
@@ -137,6 +160,14 @@ class EventClock:
 
     def _is_idle(self, one: _Input, now: datetime) -> bool:
         return self._spec.idle is not None and now - one.heard_at >= self._spec.idle
+
+    def _has_nothing_to_say(self, one: _Input) -> bool:
+        """A partition without any event holds nothing back once another of its topic has some.
+
+        Unless the source says itself how far each is.
+        """
+        is_punctuated = isinstance(self._spec, Punctuated)
+        return one.reach is None and not is_punctuated and self.newest(one.topic) is not None
 
     def _bound(self, one: _Input) -> int:
         if one.reach is None:

@@ -12,10 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.app import Pipeline
 from headwater.errors import BadPipeline
-from headwater.process.event_time import NONE, Adaptive, Divert, Punctuated
+from headwater.process.event_time import NONE, Adaptive, Divert, Punctuated, Refire
 from headwater.run.catalyst import each, nodes
 from headwater.run.plan import blamed, rows_of
 from headwater.run.realtime import Refusal, refusals, refused
+from headwater.run.sources import rows_for_steps
+from headwater.run.steps import Steps, steps_of
 from headwater.settings import Settings
 from headwater.sink.contract import Sink
 from headwater.sink.kafka import KafkaSink
@@ -47,9 +49,10 @@ _WHY = {
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """What will run for one pipeline; `refusals` say what keeps it from real time."""
+    """What will run for one pipeline, on which engine; `refusals` say what keeps it from real time."""
 
     pipeline: str
+    engine: str
     reads: tuple[str, ...]
     writes: tuple[dict[str, str], ...]
     latency: str
@@ -63,14 +66,35 @@ class Explanation:
 
 def explain(pipeline: Pipeline, spark: SparkSession, settings: Settings) -> Explanation:
     """The pipeline as it will run; BadPipeline when it cannot."""
+    steps = steps_of(pipeline, spark.newSession())
+    if steps is not None:
+        return _on_columnar_state(pipeline, spark.newSession(), settings, steps)
     against = _against_real_time(pipeline, spark.newSession(), settings)
     if pipeline.latency == "real-time" and against:
         raise refused(pipeline, against)
     rows = rows_of(pipeline, spark.newSession(), settings, NOWHERE, {})
     with blamed(pipeline):
         _check_output(pipeline, rows)
+    why = "what it does, Spark's own operators do"
+    return _explained(pipeline, rows, f"native: {why}", tuple(_stateful(rows)), against)
+
+
+def _on_columnar_state(
+    pipeline: Pipeline, spark: SparkSession, settings: Settings, steps: Steps
+) -> Explanation:
+    """A pipeline with steps of ours: the plan that is shown is the streaming query's, which reads."""
+    rows = rows_for_steps(steps, pipeline, spark, settings, NOWHERE, {})
+    named = ", ".join(f"{one.step.kind} ({one.name})" for one in steps.met)
+    against = Refusal(operator=named, why="runs on columnar state, in batches", instead="keep it in batches")
+    return _explained(pipeline, rows, f"columnar state: Spark has no {named}", (named,), [against])
+
+
+def _explained(
+    pipeline: Pipeline, rows: DataFrame, engine: str, stateful: tuple[str, ...], against: list[Refusal]
+) -> Explanation:
     return Explanation(
         pipeline=pipeline.name,
+        engine=engine,
         reads=tuple(one.topic.name for one in pipeline.sources),
         writes=tuple(
             {"sink": one.name, "guarantee": one.guarantee, "why": _why(one)} for one in pipeline.sinks
@@ -79,7 +103,7 @@ def explain(pipeline: Pipeline, spark: SparkSession, settings: Settings) -> Expl
         output=pipeline.output,
         watermark=_watermark(pipeline),
         late=_late(pipeline),
-        stateful=tuple(_stateful(rows)),
+        stateful=stateful,
         refusals=tuple(f"{one.operator}: {one.why}; instead: {one.instead}" for one in against),
         plan=rows._jdf.queryExecution().analyzed().toString().strip(),  # noqa: SLF001
     )
@@ -118,6 +142,8 @@ def _late(pipeline: Pipeline) -> str:
             return ""
         case Divert(topic=topic):
             return f"diverted to {topic}, each record once, with the windows that it missed"
+        case Refire(within=within):
+            return f"by up to {within}, its window speaks again; later, dropped and counted"
         case _:
             return "dropped and counted"
 

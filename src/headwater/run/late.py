@@ -25,12 +25,14 @@ from headwater.clock import EPOCH
 from headwater.log.late_letter import LateLetter
 from headwater.log.letter import instant
 from headwater.log.topic import Topic
+from headwater.process.stage import on
 from headwater.run.carried import CARRIED, WHOLE, carried, of_record, schema_with_record, within
-from headwater.run.decode import RECORD, Blocks, without_deletions
+from headwater.run.decode import Blocks, record_column, without_deletions
 from headwater.run.judge import RegistryAddress, judge_of
 from headwater.run.letters import Ranges, read_again
 from headwater.run.lineage import Carrier, Gate, gates, marked
 from headwater.run.plan import applied, blamed
+from headwater.run.steps import Gatekeeper
 from headwater.run.witness import Told, rows_behind
 from headwater.settings import Settings
 
@@ -99,14 +101,15 @@ class LateRows:
 
     def _gates(self, batch: "Stretch") -> list[Gate]:
         tables = [self._table(one, batch) for one in self._pipeline.sources]
-        with blamed(self._pipeline):
-            return gates(applied(self._pipeline, self._spark, tables))
+        ours = Gatekeeper()
+        with blamed(self._pipeline), on(ours):
+            return [*gates(applied(self._pipeline, self._spark, tables)), *ours.gates]
 
     def _table(self, source: Source, batch: "Stretch") -> DataFrame:
         topic = source.topic
         rows = self._candidates(topic, batch)
         if source.record:
-            rows = rows.withColumn("_record", _record())
+            rows = rows.withColumn("_record", record_column())
         return marked(rows.drop(CARRIED), topic.event_time or "")
 
     def _candidates(self, topic: Topic, batch: "Stretch") -> DataFrame:
@@ -170,12 +173,6 @@ class LateCandidates:
 def _missed(rows: list[Row]) -> set[Window]:
     windows = {tuple(row[one] for one in _WINDOW) for row in rows}
     return {(_moment(start), _moment(end)) for start, end in windows if end is not None}
-
-
-def _record() -> Column:
-    """The column `_record`, as pipelines have it, from the record that is carried along."""
-    columns = {"timestamp": F.timestamp_millis(f"{CARRIED}.millis")}
-    return F.struct(*(columns.get(one, F.col(f"{CARRIED}.{one}")).alias(one) for one in RECORD.names))
 
 
 def _micros(column: str) -> Column:

@@ -56,21 +56,21 @@ def _gates(node: Any) -> Iterator[Gate]:
         return
     for child in children:
         column = _decides(node, child)
-        if column is not None and not any(_has_state(one) for one in _ours(child)):
+        if column is not None and not any(_has_state(one) for one in ours(child)):
             yield Gate(child, column)
 
 
 def _has_state(node: Any) -> bool:
     name = node.nodeName()
-    streams = [child for child in each(node.children()) if any(_ours(child))]
+    streams = [child for child in each(node.children()) if any(ours(child))]
     if name == "Join":
         return len(streams) > 1
     return bool(streams) and name in {*_BY_KEY, *_BY_ROW, *_OF_THE_USER}
 
 
-def _ours(node: Any) -> Iterator[Any]:
+def ours(node: Any) -> Iterator[Any]:
     """The nodes above our topics' rows, in the order from the top."""
-    below = [one for child in each(node.children()) for one in _ours(child)]
+    below = [one for child in each(node.children()) for one in ours(child)]
     if below or _carried(node) is not None:
         yield node
         yield from below
@@ -139,7 +139,7 @@ class Carrier:
         return self._plans.Project(child.output().appended(record), plan)
 
     def _if_ours(self, child: Any) -> Any:
-        return self._led(child)[0] if any(_ours(child)) else child
+        return self._led(child)[0] if any(ours(child)) else child
 
     def _seq(self, found: list[Any]) -> Any:
         return self._jvm.PythonUtils.toSeq(found)

@@ -47,12 +47,8 @@ def rows_of(
     their beginning. `latency` asks for the plan that the pipeline would have with another one. `watch` gives
     the eye that workers keep on a topic, `ticks` is a topic that wakes the pipeline up.
     """
-    in_jvm = (latency or pipeline.latency) == "real-time"
-    reader = partial(spark.readStream.format("kafka").options, **{**FETCHING, **kafka})
-    raws: list[DataFrame] = []
-    for one in pipeline.sources:
-        raws.append(_raw(pipeline, one, reader(), starts, ticks=None if raws else ticks, in_jvm=in_jvm))
-    return rows_from(pipeline, spark, settings, raws, in_jvm=in_jvm, watch=watch)
+    raws = records_of(pipeline, spark, kafka, starts, latency=latency, ticks=ticks)
+    return rows_from(pipeline, spark, settings, raws, latency=latency, watch=watch)
 
 
 def rows_from(
@@ -61,14 +57,12 @@ def rows_from(
     settings: Settings,
     raws: Sequence[DataFrame],
     *,
-    in_jvm: bool = False,
+    latency: Latency | None = None,
     watch: Callable[[Topic], Watch] | None = None,
 ) -> DataFrame:
     """The same, of records from anywhere that have the columns of Spark's Kafka source."""
-    tables: list[DataFrame] = []
-    for one, raw in zip(pipeline.sources, raws, strict=True):
-        eye = watch(one.topic) if watch and pipeline.watermark else None
-        tables.append(_table(pipeline, one, raw, settings, eye, in_jvm=in_jvm))
+    found = decoded(pipeline, settings, raws, latency=latency, watch=watch)
+    tables = [_timed(pipeline, *one) for one in zip(pipeline.sources, found, strict=True)]
     with blamed(pipeline):
         rows = applied(pipeline, spark, tables)
         if not rows.isStreaming:
@@ -79,6 +73,45 @@ def rows_from(
     for sink in pipeline.sinks:
         sink.check(rows.schema)
     return rows
+
+
+def records_of(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    kafka: Mapping[str, str],
+    starts: Offsets,
+    *,
+    latency: Latency | None = None,
+    ticks: str | None = None,
+) -> list[DataFrame]:
+    """The records of each topic, as streams; nothing runs yet."""
+    in_jvm = _in_jvm(pipeline, latency)
+    reader = partial(spark.readStream.format("kafka").options, **{**FETCHING, **kafka})
+    raws: list[DataFrame] = []
+    for one in pipeline.sources:
+        raws.append(_raw(pipeline, one, reader(), starts, ticks=None if raws else ticks, in_jvm=in_jvm))
+    return raws
+
+
+def decoded(
+    pipeline: Pipeline,
+    settings: Settings,
+    raws: Sequence[DataFrame],
+    *,
+    latency: Latency | None = None,
+    watch: Callable[[Topic], Watch] | None = None,
+) -> list[DataFrame]:
+    """The good rows of each topic."""
+    in_jvm = _in_jvm(pipeline, latency)
+    tables: list[DataFrame] = []
+    for one, raw in zip(pipeline.sources, raws, strict=True):
+        eye = watch(one.topic) if watch and pipeline.watermark else None
+        tables.append(_table(pipeline, one, raw, settings, eye, in_jvm=in_jvm))
+    return tables
+
+
+def _in_jvm(pipeline: Pipeline, latency: Latency | None) -> bool:
+    return (latency or pipeline.latency) == "real-time"
 
 
 def _raw(
@@ -114,12 +147,15 @@ def _table(
     in_jvm: bool,
 ) -> DataFrame:
     if in_jvm:
-        found = parsed_in_jvm(raw, source, pipeline.future)
-    else:
-        found = parsed(raw, source, settings, pipeline.future, watch)
+        return parsed_in_jvm(raw, source, pipeline.future)
+    return parsed(raw, source, settings, pipeline.future, watch)
+
+
+def _timed(pipeline: Pipeline, source: Source, rows: DataFrame) -> DataFrame:
+    """A topic's rows with Spark's own watermark, if there is to be one."""
     if pipeline.watermark is None:
-        return found
-    return found.withWatermark(source.topic.event_time or "", f"{pipeline.waits.total_seconds():f} seconds")
+        return rows
+    return rows.withWatermark(source.topic.event_time or "", f"{pipeline.waits.total_seconds():f} seconds")
 
 
 def applied(pipeline: Pipeline, spark: SparkSession, tables: list[DataFrame]) -> DataFrame:

@@ -58,7 +58,7 @@ class Progress:
             batch_ms=told.get("batchDuration", 0),
             starts=_merged(told, "startOffset"),
             ends=ends,
-            lag=_distance(ends, _merged(told, "latestOffset")),
+            lag=distance(ends, _merged(told, "latestOffset")),
             watermark=_watermark(told),
             late=sum(one["numRowsDroppedByWatermark"] for one in operators),
             dead=sum(int(one.get("dead") or 0) for one in _judgements(told).values()),
@@ -116,12 +116,11 @@ def _all(told: Mapping[str, Any], name: str) -> Offsets:
 def _ticks(told: Mapping[str, Any]) -> int:
     """Wake-up calls among the records of a batch."""
     ends, starts = _all(told, "endOffset"), _all(told, "startOffset")
-    return _distance(
-        *({topic: at for topic, at in one.items() if are_ticks(topic)} for one in (starts, ends))
-    )
+    return distance(*({topic: at for topic, at in one.items() if are_ticks(topic)} for one in (starts, ends)))
 
 
-def _distance(start: Offsets, end: Offsets) -> int:
+def distance(start: Offsets, end: Offsets) -> int:
+    """How many offsets lie between."""
     return sum(
         max(0, last - start.get(topic, {}).get(partition, 0))
         for topic, ends in end.items()

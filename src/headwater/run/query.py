@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.app import Pipeline
+from headwater.run.columnar import Columnar
 from headwater.run.progress import Progress
 from headwater.run.realtime import in_real_time
 from headwater.run.timekeeper import Timekeeper
@@ -39,7 +40,12 @@ class Query:
     """A pipeline under way; what it tells of its batches arrives in `inbox`."""
 
     def __init__(
-        self, pipeline: Pipeline, label: str, settings: Settings, keeper: Timekeeper | None = None
+        self,
+        pipeline: Pipeline,
+        label: str,
+        settings: Settings,
+        keeper: Timekeeper | None = None,
+        engine: Columnar | None = None,
     ) -> None:
         self.inbox: SimpleQueue[Progress | None] = SimpleQueue()
         self._pipeline = pipeline
@@ -47,7 +53,7 @@ class Query:
         self._settings = settings
         self._stopping = Event()
         self._written = self._committed = self._asked_at = -1
-        self._keeper = keeper
+        self._keeper, self._engine = keeper, engine
         self._running: StreamingQuery | None = None
         self._has_started = Event()
         self._is_in_batches = True
@@ -112,6 +118,10 @@ class Query:
         self._written = number
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
         batch = Batch(self._label, number, query, self._settings)
+        if self._engine is not None:
+            self._write_all(self._engine.answer(rows, number), batch)
+            self._engine.end(number)
+            return
         if self._keeper is not None:
             self._keeper.begin(number)
         self._write_all(rows, batch)

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from queue import Empty
 from threading import Event, Thread
 from typing import Any, Literal
@@ -18,6 +19,8 @@ from headwater.app import App, Pipeline
 from headwater.clock import Deadline
 from headwater.errors import CheckpointMissing, HeadwaterError, TooManyDead
 from headwater.log.connection import Connection
+from headwater.run.columnar import Columnar
+from headwater.run.decided import DecidedHistory
 from headwater.run.divert import Diverted
 from headwater.run.failure import is_passing, told
 from headwater.run.history import History
@@ -26,6 +29,8 @@ from headwater.run.plan import blamed, rows_of
 from headwater.run.progress import Figures, Progress, newest_missed
 from headwater.run.query import ENDED, Query, checkpoint
 from headwater.run.settle import Settlement
+from headwater.run.sources import rows_for_steps
+from headwater.run.steps import Steps, steps_of
 from headwater.run.timekeeper import Times
 from headwater.settings import Settings
 
@@ -99,35 +104,47 @@ class Supervised:
 
     def _try(self) -> None:
         spark = self._spark.newSession()
-        history = History(checkpoint(self._label, self._settings), spark)
+        steps = steps_of(self._pipeline, self._spark.newSession())
+        place = checkpoint(self._label, self._settings)
+        history = History(place, spark) if steps is None else DecidedHistory(place, spark)
         given = (self._label, self._pipeline, self._spark, self._settings, history)
         with closing(Settlement(*given)) as settlement:
             if settlement.has_begun and not history.exists:
                 raise _lost(self._label, self._settings)
             self._counted(settlement.resume())
-            self._query(spark, settlement, history)
+            self._query(spark, settlement, history, steps)
 
-    def _query(self, spark: SparkSession, settlement: Settlement, history: History) -> None:
-        times = Times(self._label, self._pipeline, spark, self._settings, history, once=self._once)
+    def _query(
+        self, spark: SparkSession, settlement: Settlement, history: History, steps: Steps | None
+    ) -> None:
+        given = (self._label, self._pipeline, spark, self._settings, history)
+        times = Times(*given, once=self._once, is_ours=steps is not None)
         kafka, starts = Connection(self._settings).for_spark(), settlement.starts()
-        rows = rows_of(self._pipeline, spark, self._settings, kafka, starts, **times.in_the_plan)
-        query = Query(self._pipeline, self._label, self._settings, times.keeper)
+        make = rows_of if steps is None else partial(rows_for_steps, steps)
+        rows = make(self._pipeline, spark, self._settings, kafka, starts, **times.in_the_plan)
+        engine = self._engine(steps, times)
+        query = Query(self._pipeline, self._label, self._settings, times.keeper, engine)
         with blamed(self._pipeline):
             query.start(spark, rows, once=self._once)
         self._now(state="running")
         try:
-            self._watch(query, settlement, times)
+            self._watch(query, settlement, times, engine)
         finally:
             query.stop()
         if query.failure is not None:
             raise query.failure
 
-    def _watch(self, query: Query, settlement: Settlement, times: Times) -> None:
+    def _engine(self, steps: Steps | None, times: Times) -> Columnar | None:
+        if steps is None or times.keeper is None:
+            return None
+        return Columnar(self._pipeline, steps, checkpoint(self._label, self._settings), times.keeper)
+
+    def _watch(self, query: Query, settlement: Settlement, times: Times, engine: Columnar | None) -> None:
         """Take in what the query tells, until it has ended or may be ended."""
         patience: Deadline | None = None
         while (progress := self._heard(query)) is not ENDED:
             if isinstance(progress, Progress):
-                self._took(progress, settlement, times)
+                self._took(engine.figured(progress) if engine else progress, settlement, times)
                 query.committed(progress.batch)
             elif self.figures.state_rows:
                 times.tick()

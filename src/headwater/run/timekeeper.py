@@ -6,7 +6,7 @@ and Spark is told: in the batch, before it is committed, so that Spark writes it
 commit, runs the next batch under it, and finds it again after a crash (ADR 11).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
@@ -39,12 +39,16 @@ class Timekeeper:
         spark: SparkSession,
         history: Batches,
         *,
+        is_ours: bool = False,
         now: Callable[[], datetime] = clock.now,
     ) -> None:
+        """With `is_ours`, the watermark is not Spark's: each partition counts, and it holds at once."""
         self._history, self._witness, self._now = history, Witness(pipeline, spark), now
         self._topics = [one.topic.name for one in pipeline.sources]
         grace = pipeline.late.grace if pipeline.late else NONE
-        self._clock = EventClock(spec, dict.fromkeys(self._topics, 0), now(), grace=grace)
+        topics = dict.fromkeys(self._topics, 0)
+        self._clock = EventClock(spec, topics, now(), grace=grace, by_partition=is_ours)
+        self._rests_on = 1 if is_ours else 2
         self._moves_spark = spec.idle is not None or isinstance(spec, Adaptive | Punctuated)
         self._told: dict[int, dict[str, Told]] = {}
         self._newest: dict[int, dict[str, int | None]] = {}
@@ -59,14 +63,33 @@ class Timekeeper:
     def begin(self, number: int) -> None:
         """A batch is about to run: it drops what is behind the watermark of the batch before it.
 
-        That one was known when the batch before it began, so it rests on the events up to two batches ago; it
-        is these that a row's delay counts from.
+        Spark's was known when the batch before it began, so it rests on the events up to two batches ago; it
+        is these that a row's delay counts from. One of ours rests on the batch before.
         """
         before = self._history.batch(number - 1)
-        self._witness.begin(before.watermark if before else 0, self._newest.get(number - 2, {}))
+        newest = self._newest.get(number - self._rests_on, {})
+        self._witness.begin(before.watermark if before else 0, newest)
 
     def end(self, number: int, tracker: Any) -> None:
         """A batch has run: tell Spark's tracker how far event time has come."""
+        found = self.advance(number)
+        if self._moves_spark and found.watermark > tracker.currentWatermark():
+            tracker.setWatermark(found.watermark)
+
+    def resume(self, reach: Mapping[str, Mapping[int, int]], found: Reading) -> None:
+        """Go on from a batch that is decided: how far each partition had come, and the watermark."""
+        with self._lock:
+            self._clock.resume(reach, found.watermark)
+            self.reading = found
+
+    @property
+    def reach(self) -> dict[str, dict[int, int]]:
+        """How far each partition has come."""
+        with self._lock:
+            return self._clock.reach
+
+    def advance(self, number: int) -> Reading:
+        """The rows of a batch have been seen: how far event time has come."""
         told, planned = self._witness.told, self._history.batch(number)
         sights = {topic: one.sight for topic, one in told.items()}
         with self._lock:
@@ -75,8 +98,7 @@ class Timekeeper:
             self._newest[number] = {one: self._clock.newest(one) for one in self._topics}
             for remembered in (self._told, self._newest):
                 remembered.pop(number - _REMEMBERED, None)
-        if self._moves_spark and self.reading.watermark > tracker.currentWatermark():
-            tracker.setWatermark(self.reading.watermark)
+            return self.reading
 
     def told(self, number: int) -> dict[str, Told]:
         """What the workers told of a batch; nothing of one that ran elsewhere."""
@@ -106,9 +128,12 @@ class Times:
         history: History,
         *,
         once: bool,
+        is_ours: bool = False,
     ) -> None:
         spec = pipeline.watermark if pipeline.latency == "micro-batch" else None
-        self.keeper = Timekeeper(pipeline, spec, spark, history) if spec is not None else None
+        self.keeper = (
+            Timekeeper(pipeline, spec, spark, history, is_ours=is_ours) if spec is not None else None
+        )
         self._idle = None if spec is None or once else spec.idle
         newest = history.newest
         planned = None if newest is None else history.batch(newest)
