@@ -15,12 +15,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.app import Pipeline
 from headwater.clock import EPOCH
+from headwater.errors import BadRehearsal
 from headwater.log.late_letter import LateLetter
 from headwater.process.event_time import Divert
 from headwater.run import history
 from headwater.run.failure import told
 from headwater.run.history import Planned
 from headwater.run.plan import blamed, rows_from
+from headwater.run.steps import steps_of
 from headwater.run.timekeeper import Timekeeper
 from headwater.run.witness import Told
 from headwater.settings import Settings
@@ -51,6 +53,11 @@ class Play:
         self._spark = spark.newSession()
         for name, value in _OPTIONS.items():
             self._spark.conf.set(name, value)
+        if steps_of(pipeline, self._spark) is not None:
+            raise BadRehearsal(
+                f"pipeline {pipeline.name!r} runs on columnar state, which cannot be rehearsed",
+                hint="call its function with a bounded DataFrame: its steps answer as they do in the end",
+            )
         self._folder, self._settings = folder, Settings(home=folder)
         self.topics = {one.topic.name: MemoryTopic(one, self._spark) for one in self.pipeline.sources}
         spec = self.pipeline.watermark
