@@ -1,4 +1,4 @@
-"""The app that bench/chaos_pipelines.py kills: a pipeline without state, one with windows, one diverting."""
+"""The app that bench/chaos_pipelines.py kills: one pipeline without state, some with."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -6,7 +6,7 @@ from datetime import timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater import App, Bounded, Divert, Drop, KafkaSink, Pipeline, Topic
+from headwater import App, Bounded, Divert, Drop, KafkaSink, Pipeline, Topic, sliding
 
 EVENTS = Topic(
     "chaos-events",
@@ -29,6 +29,12 @@ COUNTED = Topic(
 )
 PROMPT = replace(COUNTED, name="chaos-prompt")
 LATE = "chaos-late"
+RECENT = Topic(
+    "chaos-recent",
+    schema="number long NOT NULL, card string NOT NULL, recent long, paid_at timestamp NOT NULL",
+    key="card",
+    partitions=3,
+)
 
 
 def passed(events: DataFrame) -> DataFrame:
@@ -40,6 +46,14 @@ def counted(events: DataFrame) -> DataFrame:
         F.count("*").alias("events"), F.max("amount").alias("largest"), F.sum("number").alias("numbers")
     )
     return windows.selectExpr("card", "window.start AS opened_at", "events", "largest", "numbers")
+
+
+def recent(events: DataFrame) -> DataFrame:
+    measures = [F.count("*").alias("recent")]
+    found = events.transform(
+        sliding, by="card", within=timedelta(minutes=1), measures=measures, fires="watermark"
+    )
+    return found.select("number", "card", "recent", "paid_at")
 
 
 app = App(
@@ -60,5 +74,13 @@ app = App(
         writes=KafkaSink(PROMPT, guarantee="exactly-once"),
         watermark=Bounded(timedelta(minutes=1)),
         late=Divert(LATE),
+    ),
+    Pipeline(
+        "recent",
+        recent,
+        reads=[EVENTS],
+        writes=KafkaSink(RECENT, guarantee="exactly-once"),
+        watermark=Bounded(timedelta(minutes=60)),
+        late=Drop(),
     ),
 )

@@ -29,7 +29,7 @@ from typing import Any
 import psutil
 from rich.console import Console
 
-from bench.chaos_app import COUNTED, EVENTS, LATE, PASSED, PROMPT, counted, passed
+from bench.chaos_app import COUNTED, EVENTS, LATE, PASSED, PROMPT, RECENT, counted, passed, recent
 from headwater import Log, Settings, Source, Topic, embedded
 from headwater.clock import wait_until
 from headwater.embedded.ports import a_free_port
@@ -41,7 +41,9 @@ APP = Path(__file__).with_name("chaos_app.py")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 EVENTS_A_SECOND = 500
 FASTER = 60  # event time runs this many times faster than the clock
+LASTS = 20  # cards enough for every partition to have one
 MUCH_LATER = 0.02  # of the events, by up to 50 minutes
+CLOSED = "card NOT LIKE 'last-%'"
 VICTIMS = ("driver", "worker", "broker")
 SAY = Console(stderr=True)
 
@@ -69,8 +71,9 @@ class Writer:
                 for _ in range(EVENTS_A_SECOND // 10):
                     self._append(writer)
                 self._ending.wait(0.1)
-            last = {"number": -1, "card": "last", "amount": 0.0, "paid_at": self._now() + timedelta(days=1)}
-            writer.append(EVENTS, last)  # its window stays open, all others close
+            for number in range(LASTS):  # their windows stay open, all others close
+                last = {"number": -1, "card": f"last-{number}", "amount": 0.0}
+                writer.append(EVENTS, last | {"paid_at": self._now() + timedelta(days=1)})
 
     def _append(self, writer: Any) -> None:
         card, disorder = f"card-{self._random.randrange(50)}", self._random.randrange(30)
@@ -141,7 +144,7 @@ def run(settings: Settings, rounds: int, seed: int | None = None) -> dict[str, A
     seed = random.randrange(10_000) if seed is None else seed
     chance = random.Random(seed)
     log = Log.open(settings)
-    for topic in (EVENTS, PASSED, COUNTED, PROMPT):
+    for topic in (EVENTS, PASSED, COUNTED, PROMPT, RECENT):
         log.topics.create(topic)
     driver, writer = Driver(settings), Writer(settings)
     writer.start()
@@ -194,12 +197,13 @@ def _kill(victim: str, driver: Driver, settings: Settings, chance: random.Random
 
 
 def _judged(settings: Settings, driver: Driver) -> dict[str, int]:
-    late = sum(one["late"] for one in driver.told()[-3:] if one["pipeline"] != "prompt")
+    late = sum(one["late"] for one in driver.told()[-4:] if one["pipeline"] != "prompt")
     restarts = max(one["restarts"] for one in driver.told())
     with _batch(settings) as (events, spark):
         should = {
             PASSED: Counter(tuple(row) for row in passed(events).collect()),
-            COUNTED: Counter(tuple(row) for row in counted(events).where("card <> 'last'").collect()),
+            COUNTED: Counter(tuple(row) for row in counted(events).where(CLOSED).collect()),
+            RECENT: Counter(tuple(row) for row in recent(events).where(CLOSED).collect()),
         }
         del spark
     found = {topic: _outputs(settings, topic) for topic in should}

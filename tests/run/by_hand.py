@@ -74,9 +74,7 @@ class ByHand:
     def batch(self, rows: Rows, watermark: int) -> list[Row]:
         """One batch of rows, and the watermark after it; what the function says."""
         self.keeper.next = watermark
-        offsets = json.dumps(
-            {TOPIC.name: {"0": self.number}}
-        )  # Spark's own note of the batch, before it begins
+        offsets = json.dumps({TOPIC.name: {"0": self.number}})  # as Spark notes a batch before it begins
         planned = f'v1\n{{"batchWatermarkMs":0}}\n{offsets}'
         (self.folder / "offsets" / str(self.number)).write_text(planned)
         found = self.engine.answer(self.rows(rows), self.number).collect()

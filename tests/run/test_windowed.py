@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from tests.run.by_hand import ByHand, dying
 from tests.run.stories import BEGIN
@@ -105,6 +105,31 @@ def test_a_complete_window_speaks_once_and_is_done(spark: SparkSession, tmp_path
     assert ran.batch([("a", 1), ("a", 12)], 9) == []
     assert panes(ran.batch([("a", 2)], 10)) == [(0, 2, "on-time", 0, "last")]
     assert panes(ran.batch([("a", 3), ("a", 13)], 20)) == [(10, 2, "on-time", 0, "last")]
+
+
+class ShortThenLong:
+    """Three seconds, then seven, counted from 1970: windows of one's own."""
+
+    span = 7 * SECOND
+
+    def assign(self, time: Column) -> Column:
+        ten, three, second = (F.lit(one * 1_000_000) for one in (10, 3, 1))
+        opened = time - F.pmod(time, ten)
+        is_short = F.pmod(time, ten) < three
+        start = F.when(is_short, opened).otherwise(opened + three)
+        return F.array(
+            F.struct(start.alias("start"), (start + F.when(is_short, 3).otherwise(7) * second).alias("end"))
+        )
+
+
+def test_windows_of_ones_own_speak_when_they_end(spark: SparkSession, tmp_path: Path) -> None:
+    ran = ByHand(partial(by_windows, windows=ShortThenLong()), spark, tmp_path)
+    rows = [("a", 1), ("a", 2), ("a", 3), ("a", 9)]
+    assert panes(ran.batch(rows, 5)) == [(0, 2, "on-time", 0, "last")]
+    assert panes(ran.batch([("a", 4), ("a", 11)], 12)) == [(3, 3, "on-time", 0, "last")]
+    assert panes(ran.batch([], END)) == [(10, 1, "on-time", 0, "last")]
+    past = by_windows(ran.rows([*rows, ("a", 4), ("a", 11)]), ShortThenLong())
+    assert panes(past.collect()) == panes(ran.said)
 
 
 def test_a_window_speaks_early_after_so_many_rows(spark: SparkSession, tmp_path: Path) -> None:
