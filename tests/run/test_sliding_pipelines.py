@@ -202,7 +202,7 @@ def test_what_a_step_cannot_do_is_refused_when_it_is_planned(
     assert "'A b' cannot be the name of a step" in refused(
         story, lambda r: measured(r, name="A b"), spark, system
     )
-    assert "has a step that needs a watermark" in refused(
+    assert "write it in the function of a Pipeline with a watermark" in refused(
         story, measured, spark, system, watermark=None, late=None
     )
     assert 'has no output="update"' in refused(story, measured, spark, system, output="update")

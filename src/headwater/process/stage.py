@@ -148,7 +148,7 @@ class _Past:
         if rows.isStreaming:
             raise BadStep(
                 f"{step.kind} cannot stand in a streaming query of Spark's own",
-                hint="write it in the function of a Pipeline, or call it with a bounded DataFrame",
+                hint="write it in the function of a Pipeline with a watermark, or call it with bounded rows",
             )
         return step.answer(None, rows.where(step.time().isNotNull()), PAST)
 

@@ -149,7 +149,7 @@ class Gatekeeper:
 
 def steps_of(pipeline: Pipeline, spark: SparkSession) -> Steps | None:
     """The steps of ours that a pipeline meets; None when there are none, and Spark alone runs it."""
-    if pipeline.function is None:
+    if pipeline.function is None or pipeline.watermark is None:  # a step needs both, and says so itself
         _refuse_refire(pipeline)
         return None
     recorder = _Recorder(spark)
@@ -190,11 +190,6 @@ def _empty(pipeline: Pipeline, spark: SparkSession) -> list[DataFrame]:
 
 
 def _check(pipeline: Pipeline, met: list[Met]) -> None:
-    if pipeline.watermark is None:
-        raise BadPipeline(
-            f"pipeline {pipeline.name!r} has a step that needs a watermark",
-            hint="watermark=Bounded(timedelta(seconds=30)), late=Drop()",
-        )
     if pipeline.latency == "real-time" or pipeline.output != "append":
         what = 'latency="real-time"' if pipeline.latency == "real-time" else f'output="{pipeline.output}"'
         raise BadPipeline(
