@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.run.stories import BEGIN, FLUSH, Story, disordered, hopping, tumbling
+from tests.run.stories import BEGIN, FLUSH, Story, hopping, tumbling
 
 from headwater import Adaptive, Bounded, Drop, Log, Punctuated, Settings, Topic
 from headwater.clock import wait_until
 from headwater.errors import BadPipeline
-from headwater.run import divert, late, letters, witness
+from headwater.run import divert, witness
 from headwater.run.event_clock import WALL_CLOCK
 from headwater.run.progress import Progress
 from headwater.run.supervise import Supervisor
@@ -132,34 +132,16 @@ def test_a_learned_delay_lets_the_asked_share_be_late(story: Story) -> None:
     assert 0.94 <= found.completeness < 0.97
 
 
-def test_late_rows_are_found_without_a_second_reading(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_again(*_: Any) -> None:
-        raise AssertionError("it was read again")
-
-    rows = disordered(3, 300, 2)
-    story.feed(rows, bad=0)
-    with monkeypatch.context() as patch:
-        patch.setattr(late, "read_again", read_again)
-        story.finished(story.pipeline(tumbling, delay=2))
-    assert story.late()
-    assert story.on_time() + len(story.late()) == len(rows) - 1
-
-
-def test_too_many_late_rows_are_read_again(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = disordered(3, 300, 2)
-    story.feed(rows)
-    again: list[int] = []
-    read_again = letters.read_again
-
-    def counted(*given: Any) -> DataFrame:
-        again.append(1)
-        return read_again(*given)
-
-    monkeypatch.setattr(late, "read_again", counted)
+def test_with_too_many_late_rows_to_hand_over_sparks_own_count_stands(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(witness, "LIMIT", 0)
-    story.finished(story.pipeline(tumbling, delay=2))
-    assert again
-    assert story.on_time() + len(story.late()) == len(rows) - 1
+    story.feed([("c1", 0), ("c1", 100)])
+    story.finished(story.pipeline(tumbling, late=Drop()))
+    story.feed([*((f"c{card}", 42) for card in range(9)), ("c1", FLUSH)])
+    (found,) = story.finished(story.pipeline(tumbling, late=Drop())).figures
+    assert 1 <= found.late <= 9
+    assert found.missed == {}
 
 
 @pytest.mark.parametrize(("function", "windows"), [(tumbling, 1), (hopping, 2)])

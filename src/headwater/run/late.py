@@ -1,9 +1,9 @@
 """Late rows: the records that Spark dropped from a batch, found again, with the windows that they missed.
 
-Spark tells that rows were late, not which. The workers handed over what was behind the watermark when they
-decoded it (run/witness.py); the part of the pipeline's own plan in front of its state runs over that, and
-finds the windows that were missed. Where nobody knows what the workers saw (the driver died, there was too
-much of it) the batch's range is read once more.
+Spark tells that rows were late, not which. To divert them, the batch's range is read once more, the part of
+the pipeline's own plan in front of its state runs over the rows behind the watermark, and finds the windows
+that were missed. To count them, nothing is read: the workers handed such rows over, with their places, when
+they decoded them (run/witness.py).
 """
 
 from collections import Counter

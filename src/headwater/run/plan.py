@@ -130,8 +130,6 @@ def _raw(
         first[ticks] = {0: _LATEST}
     names = f"{topic},{ticks}" if ticks else topic
     reader = reader.options(subscribe=names, startingOffsets=json.dumps(first) if first else "earliest")
-    if pipeline.late_topic:
-        reader = reader.option("includeHeaders", "true")
     if not in_jvm:
         reader = reader.option("maxOffsetsPerTrigger", max(1, pipeline.batch // len(pipeline.sources)))
     return reader.load().where(F.col("topic") == topic) if ticks else reader.load()

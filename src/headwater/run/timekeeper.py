@@ -21,7 +21,7 @@ from headwater.process.event_time import NONE, Adaptive, Punctuated, Watermark
 from headwater.run.event_clock import EventClock, Reading
 from headwater.run.history import Batches, History
 from headwater.run.ticks import Ticks
-from headwater.run.witness import Told, Watch, Witness
+from headwater.run.witness import Keeps, Told, Watch, Witness
 from headwater.settings import Settings
 
 _SHORTEST_PAUSE = timedelta(milliseconds=500)
@@ -40,10 +40,11 @@ class Timekeeper:
         history: Batches,
         *,
         is_ours: bool = False,
+        keeps: Keeps = "place",
         now: Callable[[], datetime] = clock.now,
     ) -> None:
         """With `is_ours`, the watermark is not Spark's: each partition counts, and it holds at once."""
-        self._history, self._witness, self._now = history, Witness(pipeline, spark), now
+        self._history, self._witness, self._now = history, Witness(pipeline, spark, keeps), now
         self._topics = [one.topic.name for one in pipeline.sources]
         grace = pipeline.late.grace if pipeline.late else NONE
         topics = dict.fromkeys(self._topics, 0)

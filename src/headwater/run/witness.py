@@ -105,16 +105,16 @@ class _Both(AccumulatorParam[dict[str, Told]]):
 class Witness:
     """What is told of a pipeline's batches, one after the other."""
 
-    def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
-        self._pipeline, self._context = pipeline, spark.sparkContext
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, keeps: Keeps = "place") -> None:
+        """With `keeps="record"` late rows come with their whole records, at a cost for every row."""
+        self._pipeline, self._context, self._keeps = pipeline, spark.sparkContext, keeps
         self._told = self._context.accumulator({}, _Both())
 
     def watch(self, topic: Topic) -> Watch:
         """What to give to the workers that decode a topic."""
         spec = self._pipeline.watermark
         reach = spec.column if isinstance(spec, Punctuated) else topic.event_time or ""
-        keeps: Keeps = "record" if self._pipeline.late_topic else "place"
-        return Watch(self._told, topic, reach, keeps, isinstance(spec, Adaptive))
+        return Watch(self._told, topic, reach, self._keeps, isinstance(spec, Adaptive))
 
     def begin(self, watermark: int, newest: Mapping[str, int | None]) -> None:
         """Begin a batch: what is behind the watermark is late, delays count from the `newest` events."""

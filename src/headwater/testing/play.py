@@ -61,7 +61,9 @@ class Play:
         self._folder, self._settings = folder, Settings(home=folder)
         self.topics = {one.topic.name: MemoryTopic(one, self._spark) for one in self.pipeline.sources}
         spec = self.pipeline.watermark
-        self.keeper = Timekeeper(self.pipeline, spec, self._spark, self, now=now) if spec else None
+        self.keeper = (
+            Timekeeper(self.pipeline, spec, self._spark, self, keeps="record", now=now) if spec else None
+        )
         self._batches: list[Batch] = []
         self._least = 0
         given = self.pipeline, self._spark, self._settings
