@@ -46,8 +46,8 @@ Window = tuple[datetime, datetime]
 class Stretch:
     """A stretch of a pipeline's topics, all of one batch.
 
-    Rows behind the watermark (milliseconds since 1970) were late in it. What the workers told of it, if they
-    did, saves reading it again.
+    Rows behind the watermark (milliseconds since 1970) were late in it. What the workers told of it, where it
+    is given, saves reading it again.
     """
 
     ranges: Mapping[str, Ranges]

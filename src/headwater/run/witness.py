@@ -1,7 +1,7 @@
 """Witness: what the workers saw of a batch while they decoded it, told to the driver with their tasks.
 
 How far each partition has come and how late its rows were, for the watermark; and the rows that may be late
-themselves, with their records, so that nobody has to read the batch a second time to find them. It travels as
+themselves, with their places, so that nobody has to read the batch a second time to count them. It travels as
 Spark's accumulator. A task that runs twice tells twice, which none of this minds: maxima stay, a record has
 one place in the log.
 """
@@ -22,7 +22,7 @@ from headwater.run.delays import Delays
 from headwater.run.event_clock import Sight
 
 LIMIT = 8_000_000
-"""Bytes of rows behind the watermark that a task hands over; with more of them, the batch is read again."""
+"""Bytes of rows behind the watermark that a batch keeps; with more of them, Spark's own count stands."""
 
 _BEHIND, _NEWEST = "headwater.behind", "headwater.newest."
 Keeps = Literal["place", "record"]
