@@ -1,6 +1,7 @@
 """The sliding count of bench/sliding.py, as one writes it with Spark's transformWithState in Python."""
 
 import tempfile
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,10 +23,10 @@ class Count(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         new = [(row.at, row.paid_at) for row in rows]
-        times: list[int] = [at for (at,) in self._times.get()] + [at for at, _ in new]
+        times: list[int] = sorted([*(at for (at,) in self._times.get()), *(at for at, _ in new)])
         oldest = timerValues.getCurrentWatermarkInMs() * 1000 - TEN_SECONDS
         for at, paid_at in new:
-            count = sum(at - TEN_SECONDS < other <= at for other in times)
+            count = bisect_right(times, at) - bisect_right(times, at - TEN_SECONDS)
             yield Row(card=key[0], paid_at=paid_at, payments=count)
         self._times.put([(at,) for at in times if at > oldest])
 

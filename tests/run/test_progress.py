@@ -23,7 +23,7 @@ TOLD = {
 
 
 def test_a_batch_is_read_with_its_offsets_lag_and_counts():
-    found = Progress.read(TOLD)
+    found = Progress.of_json(TOLD)
     assert (found.batch, found.rows, found.rows_per_s, found.batch_ms) == (7, 120, 40.5, 3000)
     assert found.starts == {"a": {0: 5}}
     assert found.ends == {"a": {0: 10}, "b": {1: 3}}
@@ -34,21 +34,21 @@ def test_a_batch_is_read_with_its_offsets_lag_and_counts():
 
 
 def test_before_the_first_event_there_is_no_watermark():
-    assert Progress.read(TOLD | {"eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}}).watermark is None
-    assert Progress.read(TOLD | {"eventTime": {}}).watermark is None
+    assert Progress.of_json(TOLD | {"eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}}).watermark is None
+    assert Progress.of_json(TOLD | {"eventTime": {}}).watermark is None
 
 
 def test_a_batch_that_nobody_looked_at_is_not_clean():
     def judged(**seen: int) -> Progress:
         observed = {f"dead.{topic}": {"dead": 0, "seen": count} for topic, count in seen.items()}
-        return Progress.read(TOLD | {"observedMetrics": observed})
+        return Progress.of_json(TOLD | {"observedMetrics": observed})
 
-    assert not Progress.read(TOLD).is_clean
+    assert not Progress.of_json(TOLD).is_clean
     assert not judged(a=0, b=0).is_clean
     assert not judged(a=5, b=0).is_clean
     assert judged(a=5, b=3).is_clean
 
 
 def test_what_spark_leaves_out_is_nothing():
-    found = Progress.read({"batchId": 0, "numInputRows": 0, "sources": []})
+    found = Progress.of_json({"batchId": 0, "numInputRows": 0, "sources": []})
     assert (found.rows_per_s, found.batch_ms, found.lag, found.dead, found.late) == (0.0, 0, 0, 0, 0)

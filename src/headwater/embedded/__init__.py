@@ -7,7 +7,7 @@ second finds what the first has done.
 import fcntl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from headwater import clock
@@ -19,7 +19,7 @@ from headwater.embedded.server import Running, Server, recorded, running, serves
 from headwater.errors import HomeBusy
 from headwater.settings import Settings
 
-__all__ = ["SERVERS", "State", "down", "kafka_address", "registry_url", "status", "up"]
+__all__ = ["SERVERS", "State", "anywhere", "down", "kafka_address", "registry_url", "status", "up"]
 
 SERVERS: dict[str, Server] = {"kafka": Kafka(), "registry": Registry()}
 """Every embedded server, in the order in which they start."""
@@ -72,6 +72,11 @@ def registry_url(settings: Settings) -> str | None:
         return settings.registry
     found = _at_its_port("registry", settings)
     return f"http://{found.address}{PATH}" if found else None
+
+
+def anywhere(settings: Settings) -> Settings:
+    """The settings with the addresses in them, for machines that do not know this home."""
+    return replace(settings, kafka=kafka_address(settings), registry=registry_url(settings))
 
 
 def _at_its_port(name: str, settings: Settings) -> Running | None:

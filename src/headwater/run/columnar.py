@@ -15,6 +15,7 @@ from headwater import clock
 from headwater.app import Pipeline
 from headwater.process.event_time import NONE, Refire
 from headwater.process.stage import on
+from headwater.run.compiling import compiles
 from headwater.run.decided import DecidedHistory
 from headwater.run.event_clock import Reading
 from headwater.run.keeping import Keeping, checked, nothing_yet
@@ -31,18 +32,7 @@ from headwater.run.writing import Written, written
 SWEEP_EVERY = 10
 """Batches between two looks for folders that nothing names any more."""
 
-SMALL = 20_000
-"""Records of a batch for which it does not pay to compile a query: its constants are new in every batch."""
-
 _REMEMBERED = 5
-_COMPILES = (
-    ("spark.sql.codegen.wholeStage", "true", "false"),
-    (
-        "spark.sql.codegen.factoryMode",
-        "FALLBACK",
-        "NO_CODEGEN",
-    ),
-)
 
 
 class Columnar:
@@ -96,9 +86,7 @@ class Columnar:
             )  # it would run a plan that is only looked at
             self._shelf = Shelf(self._checkpoint, spark)
             self._history = DecidedHistory(self._checkpoint, spark)
-        size = self._history.size(number)
-        for name, large, small in _COMPILES:
-            spark.conf.set(name, large if size is None or size > SMALL else small)
+        compiles(spark, self._history.size(number))
         return self._shelf
 
     def _keep(self, manifest: Manifest) -> None:

@@ -1,9 +1,9 @@
 """Late rows: the records that Spark dropped from a batch, found again, with the windows that they missed.
 
-Spark tells that rows were late, not which. To divert them, the batch's range is read once more, the part of
-the pipeline's own plan in front of its state runs over the rows behind the watermark, and finds the windows
-that were missed. To count them, nothing is read: the workers handed such rows over, with their places, when
-they decoded them (run/witness.py).
+Spark tells that rows were late, not which. The part of the pipeline's own plan in front of its state runs
+over the rows behind the watermark, and finds the windows that were missed. The workers handed such rows over,
+with their places, when they decoded them (run/witness.py); to divert them, their records are brought from
+these places. What an earlier run has left is read once more.
 """
 
 from collections import Counter
@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
@@ -27,19 +27,23 @@ from headwater.log.letter import instant
 from headwater.log.topic import Topic
 from headwater.process.stage import on
 from headwater.run.carried import CARRIED, WHOLE, carried, of_record, schema_with_record, within
+from headwater.run.compiling import compiles
 from headwater.run.decode import Blocks, record_column, without_deletions
 from headwater.run.judge import RegistryAddress, judge_of
 from headwater.run.letters import Ranges, read_again
 from headwater.run.lineage import Carrier, Gate, gates, marked
+from headwater.run.originals import Place, originals
 from headwater.run.plan import applied, blamed
 from headwater.run.steps import Gatekeeper
 from headwater.run.witness import Told, rows_behind
 from headwater.settings import Settings
 
-_PLACE = ("topic", "partition", "offset")
+_PLACE = itemgetter("topic", "partition", "offset")
 _WINDOW = ("opens_at", "closes_at")
 
 Window = tuple[datetime, datetime]
+Found = dict[str, Any]
+"""A late row: its record, and a window that it missed."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,10 @@ class LateRows:
 
     def find(self, batch: "Stretch") -> Iterator[LateLetter]:
         """The late records of a batch, or of a part of it, as letters."""
-        return (self._letter(rows, batch.watermark) for rows in self._late(batch))
+        late = self._late(batch)
+        if batch.is_told:
+            late = self._with_originals(list(late))
+        return (self._letter(rows, batch.watermark) for rows in late)
 
     def count(self, batch: "Stretch") -> "LateCount":
         """How many records of a batch were late, and for which windows."""
@@ -89,15 +96,29 @@ class LateRows:
             windows.update(_missed(rows))
         return LateCount(records, windows)
 
-    def _late(self, batch: "Stretch") -> Iterator[list[Row]]:
+    def _late(self, batch: "Stretch") -> Iterator[list[Found]]:
         """The rows of each late record."""
+        compiles(self._spark, 0 if batch.is_told else None)
         late = [self._behind(gate, batch.watermark) for gate in self._gates(batch)]
         if not late:
             return
-        together = reduce(DataFrame.unionAll, late).repartition(*_PLACE[:2]).sortWithinPartitions(*_PLACE)
-        rows = together.toLocalIterator(prefetchPartitions=True)
-        for _, some in groupby(rows, key=itemgetter(*_PLACE)):
+        together = reduce(DataFrame.unionAll, late)
+        for _, some in groupby(_told(together) if batch.is_told else _read(together), key=_PLACE):
             yield list(some)
+
+    def _with_originals(self, late: list[list[Found]]) -> Iterator[list[Found]]:
+        """The same rows, each with its record, where that is not there already."""
+        places: dict[str, set[Place]] = {}
+        for first, *_ in late:
+            if first["millis"] is None:
+                places.setdefault(first["topic"], set()).add((first["partition"], first["offset"]))
+        found = {one: originals(self._spark, one, some, self._settings) for one, some in places.items()}
+        for rows in late:
+            first = rows[0]
+            if first["millis"] is not None:
+                yield rows
+            elif original := found[first["topic"]].get((first["partition"], first["offset"])):
+                yield [one | original for one in rows]
 
     def _gates(self, batch: "Stretch") -> list[Gate]:
         tables = [self._table(one, batch) for one in self._pipeline.sources]
@@ -133,7 +154,7 @@ class LateRows:
         ends = [one.cast("bigint").alias(name) for one, name in zip(window, _WINDOW, strict=True)]
         return rows.where(closes <= F.timestamp_millis(F.lit(watermark))).select("record.*", *ends)
 
-    def _letter(self, rows: list[Row], watermark: int) -> LateLetter:
+    def _letter(self, rows: list[Found], watermark: int) -> LateLetter:
         first = rows[0]
         return LateLetter(
             **of_record(first, first["topic"]),
@@ -170,7 +191,18 @@ class LateCandidates:
             yield made.filter(pa.array(events <= self.watermark * 1000))
 
 
-def _missed(rows: list[Row]) -> set[Window]:
+def _told(rows: DataFrame) -> list[Found]:
+    """Rows that the driver had anyway."""
+    return sorted(rows.toArrow().to_pylist(), key=_PLACE)
+
+
+def _read(rows: DataFrame) -> Iterator[Found]:
+    """Rows from the log, one part after the other."""
+    parts = rows.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
+    return (one.asDict() for one in parts.toLocalIterator(prefetchPartitions=True))
+
+
+def _missed(rows: list[Found]) -> set[Window]:
     windows = {tuple(row[one] for one in _WINDOW) for row in rows}
     return {(_moment(start), _moment(end)) for start, end in windows if end is not None}
 

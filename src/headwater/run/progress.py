@@ -36,18 +36,22 @@ class Progress:
     state_bytes: int
 
     @property
+    def read(self) -> set[str]:
+        """The topics that it has read something of."""
+        return {topic for topic, ends in self.ends.items() if self.starts.get(topic) != ends}
+
+    @property
     def is_clean(self) -> bool:
         """Whether no record was bad; not if nobody looked, as when a sink knew the batch already."""
-        read = {topic for topic, ends in self.ends.items() if self.starts.get(topic) != ends}
-        return self.dead == 0 and read <= self.judged
+        return self.dead == 0 and self.read <= self.judged
 
     @classmethod
     def of(cls, told: StreamingQueryProgress) -> "Progress":
         """Spark's own words, read."""
-        return cls.read(json.loads(told.json))
+        return cls.of_json(json.loads(told.json))
 
     @classmethod
-    def read(cls, told: Mapping[str, Any]) -> "Progress":
+    def of_json(cls, told: Mapping[str, Any]) -> "Progress":
         """Spark's progress as JSON, read."""
         ends = _merged(told, "endOffset")
         operators = told.get("stateOperators", [])

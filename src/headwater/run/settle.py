@@ -86,7 +86,7 @@ class Settlement:
             return Diverted()
         ends = _flat(last.ends)
         self._move({one: at for one, at in ends.items() if one in self._standing.forgotten})
-        return self._bury_all(newest, last.ends, has_dead=True)  # as far as anybody knows
+        return self._bury_all(newest, last.ends, {}, has_dead=True)  # as far as anybody knows
 
     def settle(self, progress: Progress, told: Mapping[str, Told] | None = None) -> Diverted:
         """Move the group to a batch's end, and write the letters of what was bad or late in it.
@@ -95,12 +95,13 @@ class Settlement:
         knows whether what lies between was good.
         """
         self._open()
+        told = told if told and progress.read <= told.keys() else {}
         is_good = progress.is_clean and not self._standing.behind(_flat(progress.starts))
         if is_good and not (self._diverts_late and progress.late):
             self._move(self._standing.behind(_flat(progress.ends)))
-            return self._dropped(progress, told or {})
-        found = self._bury_all(progress.batch, progress.ends, has_dead=not is_good)
-        return found if self._diverts_late else found.plus(self._dropped(progress, told or {}))
+            return self._dropped(progress, told)
+        found = self._bury_all(progress.batch, progress.ends, told, has_dead=not is_good)
+        return found if self._diverts_late else found.plus(self._dropped(progress, told))
 
     def _dropped(self, progress: Progress, told: Mapping[str, Told]) -> Diverted:
         """The late rows of a batch, counted: nobody wants them."""
@@ -146,12 +147,16 @@ class Settlement:
         if places:
             self._standing.patiently(move, self._within)
 
-    def _bury_all(self, number: int, ends: Offsets, *, has_dead: bool) -> Diverted:
-        """Letters and places up to a batch's end, in as many transactions as it takes."""
+    def _bury_all(self, number: int, ends: Offsets, told: Mapping[str, Told], *, has_dead: bool) -> Diverted:
+        """Letters and places up to a batch's end, in as many transactions as it takes.
+
+        What the workers told is of that batch, and of none before it.
+        """
         found = Diverted()
         for limit, watermark in self._batches(number, ends):
+            known = told if limit is ends else {}
             while ahead := self._standing.behind(_flat(limit)):
-                found = found.plus(self._bury(self._chunk(ahead), watermark, has_dead=has_dead))
+                found = found.plus(self._bury(self._chunk(ahead), watermark, known, has_dead=has_dead))
         return found
 
     def _chunk(self, ahead: Places) -> Places:
@@ -159,7 +164,7 @@ class Settlement:
         share = max(1, AT_ONCE // len(ahead))
         return {where: min(end, self._standing.at(where) + share) for where, end in ahead.items()}
 
-    def _bury(self, chunk: Places, watermark: int, *, has_dead: bool) -> Diverted:
+    def _bury(self, chunk: Places, watermark: int, told: Mapping[str, Told], *, has_dead: bool) -> Diverted:
         found = Diverted()
 
         def bury(transfer: Transfer) -> None:
@@ -168,7 +173,7 @@ class Settlement:
                 return
             ranges = {one.topic.name: self._ranges(one.topic.name, chunk) for one in self._sources}
             with transfer.transaction(chunk):
-                found = self._diversion.write(transfer, Stretch(ranges, watermark), has_dead=has_dead)
+                found = self._diversion.write(transfer, Stretch(ranges, watermark, told), has_dead=has_dead)
             self._standing.moved(chunk)
 
         self._standing.patiently(bury, self._within)

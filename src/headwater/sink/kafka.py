@@ -6,7 +6,7 @@
 - `at-most-once`: the batch is marked as written before it is; what fails afterwards is lost.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -63,7 +63,7 @@ def sink_group(batch: Batch, topic: Topic) -> str:
 
 def _write(rows: DataFrame, topic: Topic, settings: Settings) -> None:
     options = _TUNED | Connection(settings).for_spark()
-    records = encoded(rows, topic, _anywhere(settings))
+    records = encoded(rows, topic, embedded.anywhere(settings))
     records.write.format("kafka").options(**options).option("topic", topic.name).save()
 
 
@@ -88,7 +88,7 @@ def _write_once(rows: DataFrame, topic: Topic, batch: Batch) -> None:
     connection = Connection(batch.settings)
     markers = Markers(connection, sink_group(batch, topic))
     slices = agree(rows, batch, markers, connection)
-    settings = _anywhere(batch.settings)
+    settings = embedded.anywhere(batch.settings)
     job = Job(
         settings=settings,
         topic=topic.name,
@@ -108,12 +108,3 @@ def _cut(rows: DataFrame, topic: Topic, slices: Slices, settings: Settings) -> D
     records = encoded(rows, topic, settings)
     by = F.col("value") if topic.key is None else F.col("key")
     return records.repartition(count, by).withColumn("slice", F.pmod(F.hash(by), F.lit(count)))
-
-
-def _anywhere(settings: Settings) -> Settings:
-    """The settings with the addresses in them, for machines that do not know this home."""
-    return replace(
-        settings,
-        kafka=Connection(settings).address,
-        registry=settings.registry or embedded.registry_url(settings),
-    )
