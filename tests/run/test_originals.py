@@ -34,7 +34,7 @@ def test_records_come_back_as_they_were(spark: SparkSession, log: Log, system: S
     with log.writer() as writer:
         for number in range(100):
             writer.append_bytes(name, f"value {number}".encode(), key=b"k")
-        writer.append_bytes(name, None, headers=[("why", b"\x00"), ("empty", None)])
+        writer.append_bytes(name, None, headers={"why": b"\x00", "empty": None})
 
     found = originals(spark, name, [(0, 3), (0, 99), (0, 100)], system)
 

@@ -41,7 +41,7 @@ LARGEST = 1_000_000
 """Bytes of the largest record; a broker takes a little more unless told otherwise."""
 
 _SERVE_EVERY = 1_000
-Headers = Mapping[str, bytes]
+Headers = Mapping[str, bytes | None]
 
 
 class Writer:
