@@ -1,6 +1,8 @@
 """Headwater: streaming in Python on Apache Spark that keeps every promise of the textbook."""
 
 from headwater.app import App, Pipeline, Source
+from headwater.capture.database import Database
+from headwater.capture.table import Table, upserts
 from headwater.errors import HeadwaterError
 from headwater.log.log import Log
 from headwater.log.positions import Beginning, End, Last, Offset, Since
@@ -32,6 +34,7 @@ __all__ = [
     "Beginning",
     "Bounded",
     "Calls",
+    "Database",
     "Divert",
     "Drop",
     "End",
@@ -53,10 +56,12 @@ __all__ = [
     "Settings",
     "Since",
     "Source",
+    "Table",
     "Topic",
     "Tumbling",
     "Windower",
     "sliding",
+    "upserts",
     "windowed",
 ]
 

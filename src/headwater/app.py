@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
+from headwater.capture.table import Table
 from headwater.errors import BadPipeline
 from headwater.log.topic import Topic
 from headwater.process.event_time import NONE, Adaptive, Divert, Late, Punctuated, Watermark
@@ -63,7 +64,7 @@ class Pipeline:
     name: str
     function: Callable[..., Any] | None = field(default=None)
     sql: str | None = field(default=None, kw_only=True)
-    reads: Sequence[Topic | Source] = field(kw_only=True)
+    reads: Sequence[Topic | Table | Source] = field(kw_only=True)
     writes: Sink | Sequence[Sink] = field(kw_only=True)
     watermark: Watermark | None = field(default=None, kw_only=True)
     late: Late | None = field(default=None, kw_only=True)
@@ -90,7 +91,7 @@ class Pipeline:
     @property
     def sources(self) -> tuple[Source, ...]:
         """What it reads, each as a Source."""
-        return tuple(one if isinstance(one, Source) else Source(one) for one in self.reads)
+        return tuple(_source(one) for one in self.reads)
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
@@ -123,8 +124,10 @@ class Pipeline:
 
     def _check_sources(self) -> None:
         for one in self.reads:
-            if not isinstance(one, Topic | Source):
-                raise BadPipeline(f"pipeline {self.name!r} cannot read {one!r}", hint="it reads Topics")
+            if not isinstance(one, Topic | Table | Source):
+                raise BadPipeline(
+                    f"pipeline {self.name!r} cannot read {one!r}", hint="it reads Topics and captured Tables"
+                )
         names = [one.topic.name for one in self.sources]
         if not names:
             raise BadPipeline(f"pipeline {self.name!r} reads nothing", hint="reads=[TOPIC]")
@@ -208,18 +211,25 @@ class Pipeline:
 
 @dataclass(frozen=True, init=False)
 class App:
-    """Pipelines that run together, under one name that their groups and checkpoints carry."""
+    """Pipelines that run together, under one name that their groups and checkpoints carry.
+
+    `captures` are the tables whose capture belongs to this app: it registers their connectors. Another app
+    may read their changes without capturing them again.
+    """
 
     name: str
     pipelines: tuple[Pipeline, ...]
+    captures: tuple[Table, ...]
 
-    def __init__(self, name: str, *pipelines: Pipeline) -> None:
+    def __init__(self, name: str, *pipelines: Pipeline, captures: Sequence[Table] = ()) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "pipelines", pipelines)
+        object.__setattr__(self, "captures", tuple(captures))
         _check_name("app", name)
-        if not pipelines:
+        if not pipelines and not captures:
             raise BadPipeline(f"app {name!r} has no pipeline", hint='App("name", Pipeline(…))')
         _check_twice(f"app {name!r} has", [one.name for one in pipelines])
+        _check_twice(f"app {name!r} captures", [one.changes.name for one in self.captures])
 
     def only(self, names: Sequence[str]) -> "App":
         """The app with these of its pipelines; all of them when none is named."""
@@ -229,11 +239,21 @@ class App:
                 raise BadPipeline(
                     f"app {self.name!r} has no pipeline {name!r}", hint=f"its pipelines: {', '.join(known)}"
                 )
-        return App(self.name, *(known[name] for name in names)) if names else self
+        chosen = (known[name] for name in names)
+        return App(self.name, *chosen, captures=self.captures) if names else self
 
     def label(self, pipeline: Pipeline) -> str:
         """The pipeline's name among all apps: its Kafka group, and the root of its other names."""
         return f"{self.name}.{pipeline.name}"
+
+
+def _source(read: Topic | Table | Source) -> Source:
+    match read:
+        case Source():
+            return read
+        case Table():
+            return Source(read.changes)
+    return Source(read)
 
 
 def _check_name(what: str, name: str) -> None:

@@ -4,7 +4,8 @@ Every setting has one name in three spellings: the field (`kafka_port`), the var
 (`HEADWATER_KAFKA_PORT`) and the key in headwater.toml (`kafka_port`). Options of Kafka's own
 clients keep Kafka's names: `HEADWATER_KAFKA_SASL_MECHANISM`, or `"sasl.mechanism"` under
 `[kafka_options]`; those of the schema registry likewise (`[registry_options]`), and Spark's
-(`HEADWATER_SPARK_EXECUTOR_MEMORY`, `"spark.executor.memory"` under `[spark_options]`). They may hold
+(`HEADWATER_SPARK_EXECUTOR_MEMORY`, `"spark.executor.memory"` under `[spark_options]`). The URLs of captured
+databases stand under their names (`HEADWATER_DATABASE_SHOP`, `shop` under `[databases]`). All these may hold
 secrets, as a registry's URL may, and are never printed. JAVA_HOME counts where no setting of ours
 names a Java.
 """
@@ -24,6 +25,8 @@ _PREFIX = "HEADWATER_"
 _PATHS = ("home", "cache", "java_home", "ivy_settings")
 _PORTS = ("kafka_port", "registry_port")
 _OPTIONS = ("kafka_options", "registry_options", "spark_options")
+_MAPPINGS = (*_OPTIONS, "databases")
+_DATABASE = "database_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,7 @@ class Settings:
     spark_master: str | None = None
     spark_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     checkpoints: str | None = None  # a path or any URI that Hadoop knows
+    databases: Mapping[str, str] = field(default_factory=dict, repr=False)  # URLs by name, with passwords
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, folder: Path | None = None) -> Self:
@@ -51,7 +55,7 @@ class Settings:
         environ = os.environ if environ is None else environ
         found = _from_toml(folder / "headwater.toml")
         for name, value in _from_environment(environ).items():
-            found[name] = {**_checked(name, found.get(name, {})), **value} if name in _OPTIONS else value
+            found[name] = {**_checked(name, found.get(name, {})), **value} if name in _MAPPINGS else value
         if "java_home" not in found and environ.get("JAVA_HOME"):
             found["java_home"] = environ["JAVA_HOME"]
         settings = cls(**{name: _checked(name, value) for name, value in found.items()})
@@ -96,8 +100,11 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _take(variable: str, value: str, found: dict[str, Any]) -> None:
     name = variable.removeprefix(_PREFIX).lower()
-    if name in _KNOWN and name not in _OPTIONS:
+    if name in _KNOWN and name not in _MAPPINGS:
         found[name] = value
+        return
+    if name.startswith(_DATABASE):
+        found.setdefault("databases", {})[name.removeprefix(_DATABASE)] = value
         return
     for options in _OPTIONS:
         server = options.removesuffix("options")
@@ -113,9 +120,9 @@ def _take(variable: str, value: str, found: dict[str, Any]) -> None:
 def _checked(name: str, value: object) -> Any:
     if name in _PORTS:
         return _port(name, value)
-    if name in _OPTIONS:
+    if name in _MAPPINGS:
         if not isinstance(value, Mapping):
-            raise SettingsError(f"{name} must be a table of options")
+            raise SettingsError(f"{name} must be a table of {'URLs' if name == 'databases' else 'options'}")
         return {str(option): str(setting) for option, setting in value.items()}
     if not isinstance(value, str) or not value:
         raise SettingsError(f"{name} must be a text that is not empty")

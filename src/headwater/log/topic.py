@@ -16,10 +16,13 @@ from pyspark.sql import types as spark
 from headwater.errors import SpecError
 from headwater.log.schema import parse_schema, row_type
 
-Format = Literal["json", "json-schema", "avro", "protobuf"]
-"""json is plain text and needs no registry; the others carry a schema id of the registry."""
+Format = Literal["json", "json-schema", "avro", "protobuf", "changes"]
+"""json is plain text, changes what captured tables are written in; the others carry a schema's id."""
 
-FORMATS: tuple[Format, ...] = ("json", "json-schema", "avro", "protobuf")
+FORMATS: tuple[Format, ...] = ("json", "json-schema", "avro", "protobuf", "changes")
+PLAIN: tuple[Format, ...] = ("json", "changes")
+"""Formats that need no registry."""
+
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _KEYS = (
     spark.StringType,
@@ -106,7 +109,7 @@ class Topic:
 
     def _check_key(self) -> None:
         if self.key is None:
-            if self.compacted:
+            if self.compacted and self.format != "changes":  # whose records come with their keys
                 raise SpecError(
                     f"topic {self.name!r} is compacted but has no key",
                     hint="compaction keeps the last record of each key: name the key's column",

@@ -18,6 +18,7 @@ from pyspark.sql import types as spark
 
 from headwater.app import Source
 from headwater.errors import BadPipeline
+from headwater.log.formats.changes import POSITION
 from headwater.log.topic import Topic
 from headwater.run.carried import CARRIED, WHOLE
 from headwater.run.columns import INSTANT
@@ -94,7 +95,13 @@ class Decoder:
         wanted = {"value", *(self.watch.needs if self.watch else ())}
         wanted |= {"key", "partition", "offset", "millis"} if self.record else set()
         wanted |= {"millis"} if self.future is not None else set()
+        wanted |= {"offset"} if self._tells_position else set()
         return [one for one in WHOLE if one in wanted]
+
+    @property
+    def _tells_position(self) -> bool:
+        """Whether the records' places in the log are a column of the topic."""
+        return self.topic.format == "changes"
 
     @property
     def schema(self) -> spark.StructType:
@@ -115,6 +122,8 @@ class Decoder:
         block = without_deletions(block, self.topic)
         appended = None if self.future is None else block["millis"]
         columns, reasons = judge_of(self.topic, self.registry, self.future).columns(block["value"], appended)
+        if self._tells_position:
+            columns[self.topic.spark_schema.names.index(POSITION)] = block["offset"]
         if self.watch is not None:
             self.watch.saw(block, columns, reasons)
         dead = [False] * len(block) if reasons is None else [bool(one) for one in reasons]

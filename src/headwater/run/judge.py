@@ -24,7 +24,7 @@ from headwater.log.formats.codec import Row
 from headwater.log.formats.framing import SchemaText
 from headwater.log.schema import fits_decimal
 from headwater.log.schemas import open_schemas
-from headwater.log.topic import Topic
+from headwater.log.topic import PLAIN, Topic
 from headwater.run.columns import column
 from headwater.settings import Settings
 
@@ -61,7 +61,7 @@ class RegistryAddress:
     @classmethod
     def of(cls, topic: Topic, settings: Settings) -> Self:
         """The registry of these settings; nothing for a topic that needs none."""
-        if topic.format == "json":
+        if topic.format in PLAIN:
             return cls()
         return cls(embedded.registry_url(settings), tuple(sorted(settings.registry_options.items())))
 

@@ -45,6 +45,7 @@ def running(
 
 def topics_of(app: App) -> list[Topic]:
     """Every topic that the app declares."""
-    found = [source.topic for one in app.pipelines for source in one.sources]
+    found = [one.changes for one in app.captures]
+    found += [source.topic for one in app.pipelines for source in one.sources]
     found += [topic for one in app.pipelines for sink in one.sinks if (topic := getattr(sink, "topic", None))]
     return list({one.name: one for one in found}.values())

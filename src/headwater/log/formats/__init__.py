@@ -7,6 +7,7 @@ process.
 
 from collections.abc import Callable
 
+from headwater.log.formats.changes import ChangesCodec
 from headwater.log.formats.codec import Codec, JsonCodec
 from headwater.log.formats.framing import Registered
 from headwater.log.topic import Topic
@@ -17,6 +18,8 @@ def codec_for(topic: Topic, schemas: Callable[[], Registered]) -> Codec:
     match topic.format:
         case "json":
             return JsonCodec(topic)
+        case "changes":
+            return ChangesCodec(topic)
         case "json-schema":
             from headwater.log.formats.json_schema import JsonSchemaCodec
 

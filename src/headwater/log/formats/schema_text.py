@@ -19,9 +19,9 @@ def schema_text(topic: Topic, history: Callable[[], Sequence[str]]) -> SchemaTex
             return SchemaText("json-schema", json_schema_text(topic))
         case "protobuf":
             return SchemaText("protobuf", _protobuf(topic, history()))
-        case "json":
+        case "json" | "changes":
             raise SpecError(
-                f"topic {topic.name!r} is plain json, which has no schema in a registry",
+                f"topic {topic.name!r} is {topic.format}, which has no schema in a registry",
                 hint='give it format="json-schema", "avro" or "protobuf"',
             )
 

@@ -1,0 +1,1 @@
+"""Capture: a database's own log as streams of changes."""
