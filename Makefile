@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo chaos bench
+.PHONY: help setup check test test-pipelines test-others demo chaos bench
 
 help:  ## explain the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -24,9 +24,17 @@ check: $(READY)  ## format, lint and types: changes nothing
 	$(RUN)/mypy
 
 # Pipelines are tested in a process of their own: PySpark has one JVM a process, and it should be theirs.
+# It works the cores while the other one waits for servers, so they run at once; each tells all when it ends.
+PIPELINES := tests/process tests/run tests/sink tests/testing
+
 test: $(READY)  ## all tests, on real servers that they start and stop themselves
-	$(RUN)/python -m pytest --ignore=tests/run --ignore=tests/sink --ignore=tests/process --ignore=tests/testing
-	$(RUN)/python -m pytest tests/process tests/run tests/sink tests/testing
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-pipelines test-others
+
+test-pipelines: $(READY)
+	$(RUN)/python -m pytest $(PIPELINES)
+
+test-others: $(READY)
+	$(RUN)/python -m pytest $(PIPELINES:%=--ignore=%)
 
 demo: $(READY)  ## the log and a bank's pipelines at work; KEEP=1 leaves the log's broker running
 	$(RUN)/python examples/log/demo.py $(if $(KEEP),--keep)
