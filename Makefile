@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-pipelines test-others demo chaos bench
+.PHONY: help setup check test demo chaos bench
 
 help:  ## explain the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -23,18 +23,26 @@ check: $(READY)  ## format, lint and types: changes nothing
 	$(RUN)/ruff check .
 	$(RUN)/mypy
 
-# Pipelines are tested in a process of their own: PySpark has one JVM a process, and it should be theirs.
-# It works the cores while the other one waits for servers, so they run at once; each tells all when it ends.
-PIPELINES := tests/process tests/run tests/sink tests/testing
+# The tests run in three processes at once: each waits more than it works, for servers or for one batch
+# after another. A file that is in neither list runs among the others. Spark in a process is one JVM's.
+PROGRAMS := tests/docs tests/examples tests/log/test_chaos.py tests/run/test_chaos.py tests/run/test_cluster.py
+PIPELINES := tests/process tests/run tests/testing
+PYTEST := $(RUN)/python -m pytest
 
 test: $(READY)  ## all tests, on real servers that they start and stop themselves
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-pipelines test-others
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=target $(TESTS)
+
+TESTS := test-programs test-pipelines test-others
+.PHONY: $(TESTS)
+
+test-programs: $(READY)
+	$(PYTEST) $(PROGRAMS)
 
 test-pipelines: $(READY)
-	$(RUN)/python -m pytest $(PIPELINES)
+	$(PYTEST) $(PIPELINES) $(PROGRAMS:%=--ignore=%)
 
 test-others: $(READY)
-	$(RUN)/python -m pytest $(PIPELINES:%=--ignore=%)
+	$(PYTEST) $(PIPELINES:%=--ignore=%) $(PROGRAMS:%=--ignore=%)
 
 demo: $(READY)  ## the log and a bank's pipelines at work; KEEP=1 leaves the log's broker running
 	$(RUN)/python examples/log/demo.py $(if $(KEEP),--keep)
