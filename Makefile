@@ -23,10 +23,26 @@ check: $(READY)  ## format, lint and types: changes nothing
 	$(RUN)/ruff check .
 	$(RUN)/mypy
 
-# Pipelines are tested in a process of their own: PySpark has one JVM a process, and it should be theirs.
+# The tests run in three processes at once: each waits more than it works, for servers or for one batch
+# after another. A file that is in neither list runs among the others. Spark in a process is one JVM's.
+PROGRAMS := tests/docs tests/examples tests/log/test_chaos.py tests/run/test_chaos.py tests/run/test_cluster.py
+PIPELINES := tests/process tests/run tests/testing
+PYTEST := $(RUN)/python -m pytest
+
 test: $(READY)  ## all tests, on real servers that they start and stop themselves
-	$(RUN)/python -m pytest --ignore=tests/run --ignore=tests/sink --ignore=tests/process --ignore=tests/testing
-	$(RUN)/python -m pytest tests/process tests/run tests/sink tests/testing
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=target $(TESTS)
+
+TESTS := test-programs test-pipelines test-others
+.PHONY: $(TESTS)
+
+test-programs: $(READY)
+	$(PYTEST) $(PROGRAMS)
+
+test-pipelines: $(READY)
+	$(PYTEST) $(PIPELINES) $(PROGRAMS:%=--ignore=%)
+
+test-others: $(READY)
+	$(PYTEST) $(PIPELINES:%=--ignore=%) $(PROGRAMS:%=--ignore=%)
 
 demo: $(READY)  ## the log and a bank's pipelines at work; KEEP=1 leaves the log's broker running
 	$(RUN)/python examples/log/demo.py $(if $(KEEP),--keep)

@@ -161,7 +161,7 @@ def test_a_silent_topic_lets_the_last_window_close(plain: Story) -> None:
     plain.feed([("c1", 0), ("c1", 1)])
     with plain.live(plain.pipeline(ours, watermark=Bounded(SECOND, idle=2 * SECOND))) as ran:
         assert wait_until(lambda: plain.counts() == {0: 2}, PATIENCE)
-        assert ran.figures[0].held_by == WALL_CLOCK
+        assert wait_until(lambda: ran.figures[0].held_by == WALL_CLOCK, PATIENCE)  # told when its batch ends
 
 
 def refused(story: SlidingStory, function: Any, spark: SparkSession, settings: Settings, **more: Any) -> str:
