@@ -55,6 +55,15 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     embedded.down(settings)
 
 
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a PostgreSQL that is ready for capture, with its password."""
+    settings = Settings(home=tmp_path_factory.mktemp("postgres"), postgres_port=a_free_port())
+    embedded.up(settings, [embedded.SERVERS["postgres"]], lambda *_: None)
+    yield embedded.postgres_url(settings) or ""
+    embedded.down(settings)
+
+
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses."""

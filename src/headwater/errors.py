@@ -9,6 +9,7 @@ HeadwaterError
 │   ├── PortTaken                 port-taken
 │   ├── DiskFull                  disk-full
 │   ├── ServerFailed              server-failed
+│   ├── ServerUnavailable         server-unavailable
 │   └── HomeBusy                  home-busy
 ├── SpecError                     bad-topic: a Topic that cannot be
 ├── BadPipeline                   bad-pipeline: an App or Pipeline that cannot be
@@ -127,6 +128,12 @@ class ServerFailed(ServerError):
     """A server ended or did not answer in time."""
 
     code = "server-failed"
+
+
+class ServerUnavailable(ServerError):
+    """A server cannot run on this machine, for this user, or without another server."""
+
+    code = "server-unavailable"
 
 
 class HomeBusy(ServerError):

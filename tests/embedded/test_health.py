@@ -30,7 +30,16 @@ def test_this_machine_is_well_and_nothing_is_to_be_mended(
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=8_000_000_000))
     found = examine(settings)
     assert [one.check for one in found] == [
-        *("python", "java", "spark", "memory", "disk for data", "disk for the cache", "port of kafka")
+        *(
+            "python",
+            "java",
+            "spark",
+            "memory",
+            "disk for data",
+            "disk for the cache",
+            "databases",
+            "port of kafka",
+        )
     ]
     assert [one for one in found if not one.is_well or one.mend] == []
 
@@ -93,6 +102,23 @@ def test_an_insisted_port_that_is_taken_is_found(settings: Settings) -> None:
     assert not found.is_well
     assert found.found.startswith(f"{port} is taken by {psutil.Process().name()}")
     assert found.mend == "unset HEADWATER_KAFKA_PORT"
+
+
+def test_an_insisted_port_of_another_server_is_looked_at_too(settings: Settings) -> None:
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        port = listener.getsockname()[1]
+        found = finding("port of postgres", dataclasses.replace(settings, postgres_port=port))
+    assert not found.is_well
+    assert found.mend == "unset HEADWATER_POSTGRES_PORT"
+
+
+def test_a_machine_that_cannot_run_our_databases_is_told_and_not_called_ill(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    found = finding("databases", settings)
+    assert found.is_well
+    assert found.found == "none of ours: its files are for Linux x86_64, this is Linux riscv64"
 
 
 def test_an_insisted_port_that_is_free_is_well(settings: Settings) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import multiprocessing
+import os
 import shutil
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 from tests.embedded.repository import Repository, toy_repository
 
-from headwater.embedded import jars
+from headwater.embedded import SERVERS, jars
 from headwater.embedded.jars import fetch, locked, unpacked
 from headwater.embedded.ports import LOOPBACK, a_free_port
 from headwater.embedded.process import started_for
@@ -312,7 +314,10 @@ def test_an_archive_that_cannot_be_unpacked_in_the_cache_is_a_setting_to_change(
         unpacked(tmp_path / "toy.tar.gz")
 
 
-@pytest.mark.parametrize("bundle", ["kafka", "registry"])
+BUNDLES = sorted({bundle for one in SERVERS.values() for bundle in one.bundles})
+
+
+@pytest.mark.parametrize("bundle", BUNDLES)
 def test_every_file_of_a_real_lock_has_a_checksum_and_a_size_and_stands_once(bundle: str) -> None:
     files = locked(bundle)
     assert files
@@ -323,10 +328,39 @@ def test_every_file_of_a_real_lock_has_a_checksum_and_a_size_and_stands_once(bun
     assert len({one.sha256 for one in files}) == len(files)
 
 
-@pytest.mark.parametrize("bundle", ["kafka", "registry"])
+BUNDLES = sorted({bundle for one in SERVERS.values() for bundle in one.bundles})
+
+
+@pytest.mark.parametrize("bundle", BUNDLES)
 def test_a_real_lock_names_no_address(bundle: str) -> None:
     text = resources.files("headwater.embedded").joinpath(f"locks/{bundle}.json").read_text()
     assert "://" not in text
     assert {key for one in json.loads(text) for key in one} <= {
         *("org", "name", "rev", "sha256", "size", "ext", "classifier")
     }
+
+
+def jar_of(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "toy.jar", "w") as jar:
+        for name, content in files.items():
+            jar.writestr(name, content)
+    return folder / "toy.jar"
+
+
+def test_a_jar_around_one_archive_gives_the_archives_contents(tmp_path: Path) -> None:
+    (tmp_path / "source" / "bin").mkdir(parents=True)
+    (tmp_path / "source" / "bin" / "run").write_text("run")
+    (tmp_path / "source" / "bin" / "run").chmod(0o755)
+    inner = Path(shutil.make_archive(str(tmp_path / "inner"), "xztar", tmp_path / "source"))
+    archive = jar_of(tmp_path / "packed", {"META-INF/MANIFEST.MF": b"", "inner.txz": inner.read_bytes()})
+    program = unpacked(archive) / "bin" / "run"
+    assert program.read_text() == "run"
+    assert os.access(program, os.X_OK)
+
+
+def test_the_programs_of_a_jar_that_is_a_tree_can_be_run(tmp_path: Path) -> None:
+    archive = jar_of(tmp_path / "packed", {"linux/bin/run": b"run", "linux/share/words": b"words"})
+    folder = unpacked(archive) / "linux"
+    assert (folder / "bin" / "run").stat().st_mode & 0o111 == 0o111
+    assert (folder / "share" / "words").stat().st_mode & 0o111 == 0

@@ -148,7 +148,11 @@ def test_properties_are_laid_over_ours(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").touch()  # formatted already
     place = Place(
-        folder=tmp_path, bundle=tmp_path, java=Path("java"), ports={"main": 1234, "controller": 1235}
+        folder=tmp_path,
+        bundles={"kafka": tmp_path},
+        java=Path("java"),
+        ports={"main": 1234, "controller": 1235},
+        settings=Settings(),
     )
     Kafka(properties={"num.partitions": "7", "node.id": "2"}).prepare(place)
     lines = (tmp_path / "server.properties").read_text().splitlines()

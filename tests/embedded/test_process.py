@@ -61,6 +61,12 @@ def test_stopping_asks_first(folder: Path) -> None:
     assert "bye" in (folder / "log").read_text()
 
 
+def test_the_signal_that_asks_can_be_another(folder: Path) -> None:
+    deaf = started(folder, DEAF + "  # but not to an interrupt")
+    deaf.stop(SOON, signal.SIGINT)
+    assert "KeyboardInterrupt" in (folder / "log").read_text()
+
+
 def test_a_process_that_does_not_listen_is_ended_all_the_same(folder: Path) -> None:
     deaf = started(folder, DEAF)
     deaf.stop(timedelta(milliseconds=100))
@@ -83,26 +89,27 @@ def test_a_process_of_another_creation_is_never_stopped(folder: Path) -> None:
 def test_a_process_that_ends_while_it_is_stopped_is_stopped(
     folder: Path, monkeypatch: pytest.MonkeyPatch, gone: type[psutil.NoSuchProcess]
 ) -> None:
-    def ends(process: psutil.Process) -> None:
+    def ends(process: psutil.Process, _: signal.Signals) -> None:
         os.kill(process.pid, signal.SIGKILL)
         raise gone(process.pid)
 
-    monkeypatch.setattr(psutil.Process, "terminate", ends)
+    monkeypatch.setattr(psutil.Process, "send_signal", ends)
     alive = started(folder)
     alive.stop(SOON)
     assert not alive.is_alive
 
 
-@pytest.mark.parametrize("signal_name", ["terminate", "kill"])
+@pytest.mark.parametrize("refused", [signal.SIGTERM, signal.SIGKILL])
 def test_a_process_that_is_not_ours_to_end_is_told(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, signal_name: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, refused: signal.Signals
 ) -> None:
-    def denied(process: psutil.Process) -> None:
-        raise psutil.AccessDenied(process.pid)
+    def denied(process: psutil.Process, sent: signal.Signals) -> None:
+        if sent == refused:
+            raise psutil.AccessDenied(process.pid)
 
     deaf = started(folder, DEAF)
     with monkeypatch.context() as patched:
-        patched.setattr(psutil.Process, signal_name, denied)
+        patched.setattr(psutil.Process, "send_signal", denied)
         with pytest.raises(ServerFailed) as raised:
             deaf.stop(timedelta(milliseconds=100))
     assert raised.value.message == f"process {deaf.pid} is not ours to end"

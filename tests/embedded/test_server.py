@@ -238,7 +238,7 @@ def orphan(toy: Toy, settings: Settings) -> Identity:
     folder = settings.home / "toy"
     folder.mkdir(parents=True)
     ports = {"main": toy.usual_port, "side": a_free_port()}
-    place = Place(folder=folder, bundle=folder, java=Path("java"), ports=ports)
+    place = Place(folder=folder, bundles={}, java=Path("java"), ports=ports, settings=settings)
     made = spawn(toy.prepare(place), log=folder / "server.log", cwd=folder, env=place.environment)
     assert wait_until(lambda: toy.answers(toy.usual_port), SOON)
     return made

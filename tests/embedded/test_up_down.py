@@ -225,7 +225,7 @@ def test_a_home_that_is_a_file_is_a_setting_to_change(tmp_path: Path, act: str) 
     with pytest.raises(SettingsError, match="is not a folder that can be written to") as raised:
         embedded.down(settings) if act == "down" else embedded.up(settings, [KAFKA], no_progress)
     assert "HEADWATER_HOME" in raised.value.hint
-    assert states(settings) == {"kafka": "never started", "registry": "never started"}
+    assert set(states(settings).values()) == {"never started"}
 
 
 def test_a_disk_that_fills_up_while_a_server_is_prepared_is_told_as_such(

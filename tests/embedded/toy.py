@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headwater.embedded.ports import LOOPBACK
 from headwater.embedded.process import started_for
-from headwater.embedded.server import Place, Running, start
+from headwater.embedded.server import EndsOn, Place, Running, start
 from headwater.settings import Settings
 
 SERVES = """
@@ -43,7 +43,9 @@ class Toy:
     usual_port: int
     program: str = SERVES
     name: str = "toy"
+    bundles: Sequence[str] = ("toy",)
     other_ports: Sequence[str] = ("side",)
+    ends_on: EndsOn = "SIGTERM"
 
     def wanted_port(self, settings: Settings) -> int | None:
         return settings.kafka_port

@@ -13,14 +13,15 @@ from headwater.settings import Settings
 
 
 class Extra(StrEnum):
-    """Servers beside Kafka."""
+    """Servers beside Kafka, and sets of them."""
 
     registry = "registry"
+    postgres = "postgres"
 
 
 With = Annotated[
     list[Extra] | None,
-    typer.Option("--with", metavar="SERVER", help="Another server beside Kafka: registry (of schemas)."),
+    typer.Option("--with", metavar="SERVER", help="Another server beside Kafka; may be repeated."),
 ]
 
 
@@ -29,12 +30,15 @@ def up(extra: With = None, as_json: AsJson = False) -> None:
 
     These are Kafka and those that --with names. The first time, their files are fetched (46 MB for
     Kafka) into a cache that all projects share. Data stays in .headwater/ between starts.
+
+    registry: schemas, for Avro, Protobuf and JSON Schema. postgres: a database, ready for capture.
+
+        headwater up --with registry --with postgres
     """
     settings = Settings.load()
-    wanted = [one.value for one in extra or []]
-    if settings.is_embedded:
-        wanted.insert(0, "kafka")
-    else:
+    asked = {one.value for one in extra or []} | ({"kafka"} if settings.is_embedded else set())
+    wanted = [name for name in embedded.SERVERS if name in asked]
+    if not settings.is_embedded:
         topics = counted(len(Topics(Connection(settings)).names()), "topic")
         note(f"kafka at {settings.kafka} is not ours to start; it answers and has {topics}")
     with progress_bar() as progress:

@@ -7,21 +7,34 @@ second finds what the first has done.
 import fcntl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from headwater import clock
+from headwater.embedded.addresses import anywhere, kafka_address, postgres_url, registry_url
 from headwater.embedded.disk import writing
 from headwater.embedded.jars import Progress
 from headwater.embedded.kafka import Kafka
-from headwater.embedded.registry import PATH, Registry
+from headwater.embedded.postgres import Postgres
+from headwater.embedded.registry import Registry
 from headwater.embedded.server import Running, Server, recorded, running, serves, start, stop
 from headwater.errors import HomeBusy
 from headwater.settings import Settings
 
-__all__ = ["SERVERS", "State", "anywhere", "down", "kafka_address", "registry_url", "status", "up"]
+__all__ = [
+    "SERVERS",
+    "State",
+    "anywhere",
+    "down",
+    "kafka_address",
+    "postgres_url",
+    "registry_url",
+    "status",
+    "up",
+]
 
-SERVERS: dict[str, Server] = {"kafka": Kafka(), "registry": Registry()}
+_ALL: tuple[Server, ...] = (Kafka(), Registry(), Postgres())
+SERVERS: dict[str, Server] = {one.name: one for one in _ALL}
 """Every embedded server, in the order in which they start."""
 
 _VARIABLE = "HEADWATER_HOME"
@@ -56,33 +69,6 @@ def down(settings: Settings) -> list[str]:
 def status(settings: Settings) -> list[State]:
     """Every server of this home: running, stopped (by us), crashed, or never started."""
     return [_state(name, settings) for name in SERVERS]
-
-
-def kafka_address(settings: Settings) -> str | None:
-    """The address of the log: the setting's, or that of this home's broker."""
-    if settings.kafka is not None:
-        return settings.kafka
-    found = _at_its_port("kafka", settings)
-    return found.address if found else None
-
-
-def registry_url(settings: Settings) -> str | None:
-    """The address of the schema registry: the setting's, or that of this home's."""
-    if settings.registry is not None:
-        return settings.registry
-    found = _at_its_port("registry", settings)
-    return f"http://{found.address}{PATH}" if found else None
-
-
-def anywhere(settings: Settings) -> Settings:
-    """The settings with the addresses in them, for machines that do not know this home."""
-    return replace(settings, kafka=kafka_address(settings), registry=registry_url(settings))
-
-
-def _at_its_port(name: str, settings: Settings) -> Running | None:
-    """The running server, once it listens: before, and after, its port may be anybody's."""
-    found = running(name, settings)
-    return found if found and found.identity.listens_on(found.port) else None
 
 
 def _state(name: str, settings: Settings) -> State:

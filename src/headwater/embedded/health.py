@@ -9,9 +9,11 @@ from pathlib import Path
 
 import psutil
 
+from headwater.embedded import SERVERS
 from headwater.embedded.java import OLDEST, find_java, java_version
+from headwater.embedded.nobody import what_is_missing
 from headwater.embedded.ports import is_free, who_listens
-from headwater.embedded.server import recorded, running
+from headwater.embedded.server import Server, recorded, running
 from headwater.errors import JavaMissing
 from headwater.settings import Settings
 
@@ -33,7 +35,8 @@ def examine(settings: Settings) -> list[Finding]:
     """Everything that a server or a pipeline will need, in the order in which to mend it."""
     found = [_python(), _java(settings), _spark(), _memory()]
     found += [_disk("disk for data", settings.home), _disk("disk for the cache", settings.cache)]
-    return found + [_port("kafka", settings.kafka_port or 9092, settings)] * settings.is_embedded
+    found += [_databases()]
+    return found + [_port(one, settings) for one in _with_ports(settings)]
 
 
 def _python() -> Finding:
@@ -91,14 +94,31 @@ def _variable(check: str) -> str:
     return "CACHE" if check.endswith("cache") else "HOME"
 
 
-def _port(name: str, usual: int, settings: Settings) -> Finding:
-    before = recorded(name, settings)
-    port = settings.kafka_port or (before.port if before else usual)
-    if running(name, settings):
-        return Finding(check=f"port of {name}", is_well=True, found=f"{port}, ours")
+def _databases() -> Finding:
+    """Whether programs that refuse root run here; no illness, because nobody has to have them."""
+    missing = what_is_missing()
+    found = f"none of ours: {missing[0]}" if missing else "can run here"
+    return Finding(check="databases", is_well=True, found=found)
+
+
+def _with_ports(settings: Settings) -> list[Server]:
+    """Kafka, and every other server whose port the user insists on."""
+    usual = [SERVERS["kafka"]] * settings.is_embedded
+    others = [one for name, one in SERVERS.items() if name != "kafka" and one.wanted_port(settings)]
+    return usual + others
+
+
+def _port(server: Server, settings: Settings) -> Finding:
+    wanted, before = server.wanted_port(settings), recorded(server.name, settings)
+    port = wanted or (before.port if before else server.usual_port)
+    check = f"port of {server.name}"
+    if running(server.name, settings):
+        return Finding(check=check, is_well=True, found=f"{port}, ours")
     if is_free(port):
-        return Finding(check=f"port of {name}", is_well=True, found=f"{port}, free")
+        return Finding(check=check, is_well=True, found=f"{port}, free")
     found = f"{port} is taken by {who_listens(port)}"
-    if settings.kafka_port is None:
-        return Finding(check=f"port of {name}", is_well=True, found=found + "; another will be taken")
-    return Finding(check=f"port of {name}", is_well=False, found=found, mend="unset HEADWATER_KAFKA_PORT")
+    if wanted is None:
+        return Finding(check=check, is_well=True, found=found + "; another will be taken")
+    return Finding(
+        check=check, is_well=False, found=found, mend=f"unset HEADWATER_{server.name.upper()}_PORT"
+    )

@@ -14,7 +14,6 @@ import hashlib
 import json
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 
+from headwater.embedded.archives import extract
 from headwater.embedded.disk import full, need_room, writing
 from headwater.embedded.java import java
 from headwater.embedded.process import end_strays, environment
@@ -104,8 +104,7 @@ def unpacked(archive: Path) -> Path:
 def _unpack(archive: Path, folder: Path) -> None:
     partial = archive.with_name("unpacking")
     shutil.rmtree(partial, ignore_errors=True)
-    with tarfile.open(archive) as packed:
-        packed.extractall(partial, filter="data")
+    extract(archive, partial)
     partial.rename(folder)
 
 

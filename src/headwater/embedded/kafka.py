@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from headwater.embedded.jars import class_path
 from headwater.embedded.ports import LOOPBACK
-from headwater.embedded.server import Place
+from headwater.embedded.server import EndsOn, Place
 from headwater.errors import ServerFailed
 from headwater.settings import Settings
 
@@ -39,8 +39,10 @@ class Kafka:
 
     properties: Mapping[str, str] = field(default_factory=dict)
     name: str = "kafka"
+    bundles: Sequence[str] = ("kafka",)
     usual_port: int = 9092
     other_ports: Sequence[str] = ("controller",)
+    ends_on: EndsOn = "SIGTERM"
 
     def wanted_port(self, settings: Settings) -> int | None:
         """The port that the user insists on."""
@@ -125,4 +127,4 @@ def _words(said: str) -> list[str]:
 
 def _java(place: Place, *arguments: str) -> Sequence[str | Path]:
     log4j = f"-Dlog4j2.configurationFile={place.folder / 'log4j2.properties'}"
-    return [place.java, *_HEAP, log4j, "-cp", class_path(place.bundle), *arguments]
+    return [place.java, *_HEAP, log4j, "-cp", class_path(place.bundles["kafka"]), *arguments]

@@ -11,10 +11,11 @@ the process goes on working in the first one.
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from signal import Signals
 
 import psutil
 
@@ -68,9 +69,9 @@ class Identity:
         except psutil.Error:  # gone meanwhile
             return False
 
-    def stop(self, within: timedelta) -> None:
+    def stop(self, within: timedelta, signal: Signals = Signals.SIGTERM) -> None:
         """Ask it to end, and end it when it does not."""
-        for end, patience in ((psutil.Process.terminate, within), (psutil.Process.kill, _KILLED_WITHIN)):
+        for end, patience in ((signal, within), (Signals.SIGKILL, _KILLED_WITHIN)):
             process = self._process()
             if process is None:
                 return
@@ -135,9 +136,9 @@ def _listens(process: psutil.Process, port: int) -> bool:
     )
 
 
-def _tell(process: psutil.Process, end: Callable[[psutil.Process], None]) -> None:
+def _tell(process: psutil.Process, signal: Signals) -> None:
     try:
-        end(process)
+        process.send_signal(signal)
     except psutil.NoSuchProcess:
         pass
     except psutil.AccessDenied as error:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from headwater.embedded.jars import unpacked
 from headwater.embedded.ports import LOOPBACK
-from headwater.embedded.server import Place
+from headwater.embedded.server import EndsOn, Place
 from headwater.settings import Settings
 
 PATH = "/apis/ccompat/v7"
@@ -30,8 +30,10 @@ class Registry:
     """A schema registry on one machine."""
 
     name: str = "registry"
+    bundles: Sequence[str] = ("registry",)
     usual_port: int = 8081
     other_ports: Sequence[str] = ("management",)
+    ends_on: EndsOn = "SIGTERM"
 
     def wanted_port(self, settings: Settings) -> int | None:
         """The port that the user insists on."""
@@ -39,7 +41,7 @@ class Registry:
 
     def prepare(self, place: Place) -> Sequence[str | Path]:
         """Unpack it once, tell its command."""
-        program = unpacked(next(place.bundle.glob("*.tar.gz")))
+        program = unpacked(next(place.bundles["registry"].glob("*.tar.gz")))
         settings = {
             "quarkus.http.host": LOOPBACK,
             "quarkus.http.port": place.ports["main"],

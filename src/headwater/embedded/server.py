@@ -1,6 +1,6 @@
 """What an embedded server is, and the one way to start, find and stop it.
 
-A server is a small class (kafka.py, registry.py): which bundle it is made of, which ports it wants, how
+A server is a small class (kafka.py, registry.py): which bundles it is made of, which ports it wants, how
 its folder is prepared, what its command is and how one sees that it answers. All the rest, the
 same for every server, stands here: a folder `<home>/<name>/` with `server.json` (who runs, on
 which ports), `server.log` (what it said) and `data/`.
@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Protocol
+from signal import Signals
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -36,15 +37,19 @@ ROOM_NEEDED = 512 * 1024 * 1024
 _BIND_FAILED = ("already in use", "BindException", "seems to be in use")  # Kafka, Java, Quarkus
 _ATTEMPTS = 3
 
+EndsOn = Literal["SIGTERM", "SIGINT"]
+"""The signal that asks a server to end, and not to wait for its clients."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where one start of a server happens: its folder, its files and its ports."""
+    """Where one start of a server happens: its folder, its files (by bundle) and its ports."""
 
     folder: Path
-    bundle: Path
+    bundles: Mapping[str, Path]
     java: Path
     ports: Mapping[str, int]
+    settings: Settings
 
     @property
     def data(self) -> Path:
@@ -62,7 +67,11 @@ class Server(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, its folder's name and its bundle's."""
+        """Its name and its folder's."""
+
+    @property
+    def bundles(self) -> Sequence[str]:
+        """The bundles that it is made of."""
 
     @property
     def usual_port(self) -> int:
@@ -71,6 +80,10 @@ class Server(Protocol):
     @property
     def other_ports(self) -> Sequence[str]:
         """Names of further ports that it needs; any free ones will do."""
+
+    @property
+    def ends_on(self) -> EndsOn:
+        """The signal that ends it."""
 
     def wanted_port(self, settings: Settings) -> int | None:
         """The port that the user insists on."""
@@ -91,6 +104,7 @@ class Running:
     pid: Annotated[int, Meta(ge=1)]
     created: float
     started_at: str
+    ends_on: EndsOn = "SIGTERM"
 
     @property
     def identity(self) -> Identity:
@@ -134,14 +148,20 @@ def start(server: Server, settings: Settings, progress: Progress) -> Running:
     if alive and _stays(server, alive, settings):
         return alive
     program = java(settings)
-    bundle = fetch(server.name, settings, progress)
+    bundles = {one: fetch(one, settings, progress).absolute() for one in server.bundles}
     folder = settings.home / server.name
     folder.mkdir(parents=True, exist_ok=True)
     need_room(folder, ROOM_NEEDED, "HEADWATER_HOME")
     end_strays(folder, STOP_WITHIN)
     for attempt in range(1, _ATTEMPTS + 1):
         ports = {"main": _choose_port(server, settings)} | {one: a_free_port() for one in server.other_ports}
-        place = Place(folder=folder.resolve(), bundle=bundle.absolute(), java=program.absolute(), ports=ports)
+        place = Place(
+            folder=folder.resolve(),
+            bundles=bundles,
+            java=program.absolute(),
+            ports=ports,
+            settings=settings,
+        )
         try:
             return _launch(server, place, settings)
         except ServerFailed:  # a port can be taken between our look and the server's
@@ -154,7 +174,7 @@ def stop(name: str, settings: Settings) -> bool:
     """End the server if it runs; tells whether it ran."""
     alive = running(name, settings)
     if alive:
-        alive.identity.stop(STOP_WITHIN)
+        alive.identity.stop(STOP_WITHIN, Signals[alive.ends_on])
     strays = end_strays(settings.home / name, STOP_WITHIN)
     return alive is not None or strays
 
@@ -170,6 +190,7 @@ def _launch(server: Server, place: Place, settings: Settings) -> Running:
         pid=identity.pid,
         created=identity.created,
         started_at=clock.now().isoformat(timespec="seconds"),
+        ends_on=server.ends_on,
     )
     _write(place.folder / "server.json", json.dumps(asdict(started)))
     try:
