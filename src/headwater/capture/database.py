@@ -1,7 +1,8 @@
 """Database: where tables are captured from, as a frozen spec; its password is never printed.
 
 Where the spec has no address, the settings have it under the database's name
-(`HEADWATER_DATABASE_SHOP`, or `shop` under `[databases]`), so that the same program runs against another one.
+(`HEADWATER_DATABASE_SHOP`, or `shop` under `[databases]`), so that the same program runs against another one;
+without either it is the embedded PostgreSQL, if that runs.
 """
 
 import re
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from headwater import embedded
 from headwater.errors import SpecError
 from headwater.settings import Settings
 
@@ -57,13 +59,13 @@ class Database:
             _ = parsed(self.name, self.url)
 
     def address(self, settings: Settings) -> Address:
-        """Where it is: the spec's word, or that of the settings."""
-        url = self.url or settings.databases.get(self.name)
+        """Where it is: the spec's word, that of the settings, or the embedded PostgreSQL."""
+        url = self.url or settings.databases.get(self.name) or embedded.postgres_url(settings)
         if url is None:
             raise SpecError(
                 f"database {self.name!r} has no address",
-                hint=f'set HEADWATER_DATABASE_{self.name.upper()}, or write Database("{self.name}", '
-                '"postgresql://user:password@host/name")',
+                hint=f'set HEADWATER_DATABASE_{self.name.upper()}, write Database("{self.name}", '
+                '"postgresql://user:password@host/name"), or start one: headwater up --with postgres',
             )
         return parsed(self.name, url)
 
