@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from headwater import Log, Settings, embedded
 from headwater.embedded.kafka import Kafka
 from headwater.embedded.ports import a_free_port
+from headwater.embedded.server import stop
 
 _NUMBERS = count()
 
@@ -61,6 +62,23 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = Settings(home=tmp_path_factory.mktemp("postgres"), postgres_port=a_free_port())
     embedded.up(settings, [embedded.SERVERS["postgres"]], lambda *_: None)
     yield embedded.postgres_url(settings) or ""
+    embedded.down(settings)
+
+
+@pytest.fixture(scope="session")
+def connect(system: Settings) -> Iterator[str]:
+    """The URL of a Kafka Connect worker on the shared broker."""
+    embedded.up(system, [embedded.SERVERS["connect"]], lambda *_: None)
+    yield embedded.connect_url(system) or ""
+    stop("connect", system)
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Redis, with its password."""
+    settings = Settings(home=tmp_path_factory.mktemp("redis"), redis_port=a_free_port())
+    embedded.up(settings, [embedded.SERVERS["redis"]], lambda *_: None)
+    yield embedded.redis_url(settings) or ""
     embedded.down(settings)
 
 

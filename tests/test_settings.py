@@ -9,6 +9,9 @@ from headwater.errors import SettingsError
 from headwater.settings import Settings
 
 
+PORTS = ("kafka_port", "registry_port", "postgres_port", "connect_port", "redis_port")
+
+
 def load(folder: Path, toml: str | None = None, **environ: str) -> Settings:
     if toml is not None:
         (folder / "headwater.toml").write_text(toml)
@@ -125,7 +128,9 @@ def test_a_headwater_toml_that_is_a_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("port", ["0", "-1", "65536", "http", "", "9092.5"])
-@pytest.mark.parametrize("name", ["kafka_port", "registry_port"])
+@pytest.mark.parametrize(
+    "name", ["kafka_port", "registry_port", "postgres_port", "connect_port", "redis_port"]
+)
 def test_a_port_that_cannot_be_is_refused(tmp_path: Path, name: str, port: str) -> None:
     with pytest.raises(SettingsError) as raised:
         load(tmp_path, **{f"HEADWATER_{name.upper()}": port})

@@ -23,7 +23,7 @@ from headwater.errors import SettingsError
 
 _PREFIX = "HEADWATER_"
 _PATHS = ("home", "cache", "java_home", "ivy_settings")
-_PORTS = ("kafka_port", "registry_port", "postgres_port")
+_PORTS = ("kafka_port", "registry_port", "postgres_port", "connect_port", "redis_port")
 _OPTIONS = ("kafka_options", "registry_options", "spark_options")
 _MAPPINGS = (*_OPTIONS, "databases")
 _DATABASE = "database_"
@@ -43,7 +43,11 @@ class Settings:
     registry: str | None = field(default=None, repr=False)  # a URL, with a password perhaps
     registry_port: int | None = None
     registry_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    connect: str | None = field(default=None, repr=False)
+    connect_port: int | None = None
     postgres_port: int | None = None
+    redis: str | None = field(default=None, repr=False)
+    redis_port: int | None = None
     spark_master: str | None = None
     spark_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     checkpoints: str | None = None  # a path or any URI that Hadoop knows

@@ -145,6 +145,18 @@ def test_a_call_that_cannot_be_understood_ends_with_2(folder: Path) -> None:
     assert_misused(run("up", "--with", "zookeeper", folder=folder), "zookeeper")
 
 
+def test_further_servers_start_beside_kafka_and_show_no_password(folder: Path) -> None:
+    up = run("up", "--json", "--with", "redis", "--with", "postgres", folder=folder)
+    assert [one["server"] for one in as_json(up)] == ["kafka", "postgres", "redis"]
+    status = run("status", "--json", folder=folder)
+    states = {one["server"]: one["state"] for one in as_json(status)}
+    assert {name for name, state in states.items() if state == "running"} == {"kafka", "postgres", "redis"}
+    for name in ("redis", "postgres"):
+        secret = (folder / ".headwater" / name / "password").read_text()
+        assert secret not in up.stdout + up.stderr + status.stdout
+    assert run("down", folder=folder).stdout == "stopped redis and postgres and kafka\n"
+
+
 def test_the_doctor_finds_this_machine_well(folder: Path) -> None:
     rows = as_json(run("doctor", "--json", folder=folder))
     assert {one["state"] for one in rows} == {"ok"}

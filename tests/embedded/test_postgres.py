@@ -133,9 +133,7 @@ def test_on_another_kind_of_machine_it_says_that_it_cannot_run(
 ) -> None:
     embedded.down(home)
     monkeypatch.setattr("platform.system", lambda: "Plan9")
-    with pytest.raises(
-        ServerUnavailable, match="postgres cannot run here: its files are for Linux"
-    ) as raised:
+    with pytest.raises(ServerUnavailable, match="postgres cannot run here: its files are for") as raised:
         up(home)
     assert "a server of your own" in raised.value.hint
 

@@ -17,7 +17,12 @@ class Extra(StrEnum):
 
     registry = "registry"
     postgres = "postgres"
+    redis = "redis"
+    connect = "connect"
+    capture = "capture"
 
+
+_SETS = {Extra.capture: "connect"}  # and the log, which is started anyway
 
 With = Annotated[
     list[Extra] | None,
@@ -32,11 +37,14 @@ def up(extra: With = None, as_json: AsJson = False) -> None:
     Kafka) into a cache that all projects share. Data stays in .headwater/ between starts.
 
     registry: schemas, for Avro, Protobuf and JSON Schema. postgres: a database, ready for capture.
+    capture (or connect): Kafka Connect with Debezium's connectors. redis: for copies by key.
 
-        headwater up --with registry --with postgres
+        headwater up --with capture --with postgres
     """
     settings = Settings.load()
-    asked = {one.value for one in extra or []} | ({"kafka"} if settings.is_embedded else set())
+    asked = {_SETS.get(one, one.value) for one in extra or []} | (
+        {"kafka"} if settings.is_embedded else set()
+    )
     wanted = [name for name in embedded.SERVERS if name in asked]
     if not settings.is_embedded:
         topics = counted(len(Topics(Connection(settings)).names()), "topic")

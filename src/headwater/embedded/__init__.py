@@ -11,11 +11,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from headwater import clock
-from headwater.embedded.addresses import anywhere, kafka_address, postgres_url, registry_url
+from headwater.embedded.addresses import (
+    anywhere,
+    connect_url,
+    kafka_address,
+    postgres_url,
+    redis_url,
+    registry_url,
+)
+from headwater.embedded.connect import Connect
 from headwater.embedded.disk import writing
 from headwater.embedded.jars import Progress
 from headwater.embedded.kafka import Kafka
 from headwater.embedded.postgres import Postgres
+from headwater.embedded.redis import Redis
 from headwater.embedded.registry import Registry
 from headwater.embedded.server import Running, Server, recorded, running, serves, start, stop
 from headwater.errors import HomeBusy
@@ -25,15 +34,17 @@ __all__ = [
     "SERVERS",
     "State",
     "anywhere",
+    "connect_url",
     "down",
     "kafka_address",
     "postgres_url",
+    "redis_url",
     "registry_url",
     "status",
     "up",
 ]
 
-_ALL: tuple[Server, ...] = (Kafka(), Registry(), Postgres())
+_ALL: tuple[Server, ...] = (Kafka(), Registry(), Postgres(), Redis(), Connect())
 SERVERS: dict[str, Server] = {one.name: one for one in _ALL}
 """Every embedded server, in the order in which they start."""
 

@@ -29,6 +29,14 @@ def registry_url(settings: Settings) -> str | None:
     return f"http://{found.address}{PATH}" if found else None
 
 
+def connect_url(settings: Settings) -> str | None:
+    """The URL of Kafka Connect's REST: the setting's, or that of this home's worker."""
+    if settings.connect is not None:
+        return settings.connect
+    found = at_its_port("connect", settings)
+    return f"http://{found.address}" if found else None
+
+
 def postgres_url(settings: Settings) -> str | None:
     """The URL of this home's PostgreSQL, with its password."""
     found = at_its_port("postgres", settings)
@@ -36,9 +44,22 @@ def postgres_url(settings: Settings) -> str | None:
     return f"postgresql://{USER}:{secret}@{found.address}/{DATABASE}" if found else None
 
 
+def redis_url(settings: Settings) -> str | None:
+    """The URL of Redis, with its password: the setting's, or that of this home's."""
+    if settings.redis is not None:
+        return settings.redis
+    found = at_its_port("redis", settings)
+    return f"redis://:{password(settings.home / 'redis')}@{found.address}/0" if found else None
+
+
 def anywhere(settings: Settings) -> Settings:
     """The settings with the addresses in them, for machines that do not know this home."""
-    return replace(settings, kafka=kafka_address(settings), registry=registry_url(settings))
+    return replace(
+        settings,
+        kafka=kafka_address(settings),
+        registry=registry_url(settings),
+        redis=redis_url(settings),
+    )
 
 
 def at_its_port(name: str, settings: Settings) -> Running | None:

@@ -21,7 +21,7 @@ from headwater.errors import ServerFailed
 from headwater.settings import Settings
 
 _HEAP = ("-Xms96m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:MaxMetaspaceSize=96m", "-Xss512k")
-_LOG4J = """\
+LOG4J = """\
 rootLogger.level=WARN
 rootLogger.appenderRef.console.ref=console
 appender.console.type=Console
@@ -53,7 +53,7 @@ class Kafka:
         config = place.folder / "server.properties"
         lines = {**self._properties(place), **self.properties}
         config.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-        (place.folder / "log4j2.properties").write_text(_LOG4J)
+        (place.folder / "log4j2.properties").write_text(LOG4J)
         if not (place.data / "meta.properties").exists():
             _format(place, config)
         return _java(place, "kafka.Kafka", str(config))
