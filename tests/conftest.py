@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater import Log, Settings, embedded
@@ -20,6 +21,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A cleaner that never sleeps, so that compaction happens within a test's time.
 TEST_BROKER = Kafka(properties={"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "200"})
+
+
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
+    """A test that is stopped within a call to Spark leaves the answer unread; the next one would get it."""
+    gateway = SparkContext._gateway
+    if gateway is None or call.excinfo is None or call.excinfo.errisinstance(Exception):
+        return
+    connection = gateway._gateway_client.get_thread_connection()
+    if connection is not None:
+        connection.close()  # the next call opens another
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import psutil
 import pytest
 from pyspark.find_spark_home import _find_spark_home
+from tests.conftest import pytest_runtest_makereport
 
 from headwater import Settings
 from headwater.clock import wait_until
@@ -285,6 +287,22 @@ def test_a_second_session_shares_the_jvm_but_not_the_views(spark, system):
     assert not spark.catalog.tableExists("numbers")
     close(second)
     assert spark.range(5).count() == 5
+
+
+def stopped(*_):
+    pytest.fail("it ran out of time")
+
+
+def test_a_test_that_is_stopped_within_a_call_leaves_a_sound_session_to_the_next(spark):
+    before = signal.signal(signal.SIGUSR1, stopped)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    try:
+        asleep = pytest.CallInfo.from_call(lambda: spark._jvm.java.lang.Thread.sleep(60_000), "call")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert asleep.excinfo.errisinstance(pytest.fail.Exception)
+    pytest_runtest_makereport(asleep)
+    assert [spark.range(5).count() for _ in range(3)] == [5, 5, 5]
 
 
 @pytest.mark.usefixtures("spark")
