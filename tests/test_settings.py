@@ -8,7 +8,6 @@ import pytest
 from headwater.errors import SettingsError
 from headwater.settings import Settings
 
-
 PORTS = ("kafka_port", "registry_port", "postgres_port", "connect_port", "redis_port")
 
 
