@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from headwater.clock import EPOCH
 from headwater.log.formats.codec import Row
+from headwater.log.schema import python_type
 
 Plain = Callable[[Any], Any]
 """From a value of a row to one that pyarrow reads; it is never given null."""
@@ -33,6 +34,8 @@ _EPOCHS: dict[type[spark.DataType], datetime] = {
 def column(field: spark.StructField) -> Column:
     """The function from rows to one column of theirs."""
     values, kind, plain = attrgetter(field.name), arrow_type(field.dataType), _plain(field.dataType)
+    if isinstance(field.dataType, spark.StructType):
+        return _structs(values, field.dataType)
     epoch = _EPOCHS.get(type(field.dataType))
     if epoch is not None:
         return lambda rows: _moments(list(map(values, rows)), epoch).view(kind)
@@ -40,6 +43,22 @@ def column(field: spark.StructField) -> Column:
         return lambda rows: pa.array(list(map(values, rows)), kind)
     deep = _or_null(plain)
     return lambda rows: pa.array([deep(values(one)) for one in rows], kind)
+
+
+def _structs(values: Callable[[Row], Any], kind: spark.StructType) -> Column:
+    """A column of structs, made column by column: half of what it costs value by value."""
+    parts, fields = [column(one) for one in kind.fields], list(arrow_type(kind))
+    blank = python_type(kind)(**dict.fromkeys(kind.names))
+
+    def make(rows: Sequence[Row]) -> pa.Array:
+        found = list(map(values, rows))
+        absent = [one is None for one in found]
+        if any(absent):
+            found = [blank if one is None else one for one in found]
+        arrays = [part(found) for part in parts]
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=pa.array(absent, pa.bool_()))
+
+    return make
 
 
 def arrow_type(kind: spark.DataType) -> pa.DataType:

@@ -59,7 +59,7 @@ class ChangesCodec:
         columns = topic.spark_schema
         self._topic, self._row = topic, topic.row
         self._fit = fitting(topic)
-        self._key = _Struct(_kind(columns, "key"))
+        self._key, self._keys = python_type(columns["key"].dataType), _kind(columns, "key").names
         self._before, self._after = _Struct(_kind(columns, "before")), _Struct(_kind(columns, "after"))
         self._transaction = python_type(columns["transaction"].dataType)
         envelope = msgspec.defstruct(
@@ -100,16 +100,18 @@ class ChangesCodec:
     def _change(self, found: Any, data: bytes) -> Row:
         if found.op not in OPERATIONS:
             raise undecodable(self._topic, _NO_ROWS.get(found.op, f"{found.op!r} is no operation on a row"))
-        if any(sign in data for sign in _SIGNS):
+        if _SIGNS[0] in data or _SIGNS[1] in data:
             raise undecodable(self._topic, _NOT_SENT)
-        row = found.after if found.after is not None else found.before
-        if row is None:
+        if found.after is None and found.before is None:
             raise undecodable(self._topic, "it has no row, neither before nor after")
         source, within = found.source, found.transaction
+        before = None if found.before is None else self._before.of(found.before)
+        after = None if found.after is None else self._after.of(found.after)
+        row = before if after is None else after
         return self._row(
-            key=self._key.of(row),
-            before=found.before and self._before.of(found.before),
-            after=found.after and self._after.of(found.after),
+            key=self._key(**{name: getattr(row, name) for name in self._keys}),
+            before=before,
+            after=after,
             operation=OPERATIONS[found.op],
             source_position=_said(source),
             committed_at=EPOCH + source.ts_us * _MICROSECOND,
@@ -124,14 +126,14 @@ class _Struct:
         self._row: Any = python_type(kind)
         self._turns = [(one.name, _read(one.dataType)) for one in kind.fields]
         self._writes = [(one.name, _write(one.dataType)) for one in kind.fields]
-        self._same = not any(turn for _, turn in self._turns)
+        self._is_same = not any(turn for _, turn in self._turns)
         fields = [_field(one) for one in kind.fields]
-        self.wire: Any = msgspec.defstruct("Wire", fields, kw_only=True)
+        self.wire: Any = self._row if self._is_same else msgspec.defstruct("Wire", fields, kw_only=True)
 
     def of(self, wire: Any) -> Any:
         """The row's struct."""
-        if self._same:
-            return self._row(**{name: getattr(wire, name) for name, _ in self._turns})
+        if self._is_same:
+            return wire
         return self._row(**{name: _turned(turn, getattr(wire, name)) for name, turn in self._turns})
 
     def told(self, row: Any) -> dict[str, Any]:
