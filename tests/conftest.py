@@ -93,6 +93,15 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     embedded.down(settings)
 
 
+@pytest.fixture(scope="session")
+def search(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of an OpenSearch."""
+    settings = Settings(home=tmp_path_factory.mktemp("search"), search_port=a_free_port())
+    embedded.up(settings, [embedded.SERVERS["search"]], lambda *_: None)
+    yield embedded.search_url(settings) or ""
+    embedded.down(settings)
+
+
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses."""

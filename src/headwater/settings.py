@@ -23,7 +23,7 @@ from headwater.errors import SettingsError
 
 _PREFIX = "HEADWATER_"
 _PATHS = ("home", "cache", "java_home", "ivy_settings")
-_PORTS = ("kafka_port", "registry_port", "postgres_port", "connect_port", "redis_port")
+_PORTS = ("kafka_port", "registry_port", "postgres_port", "connect_port", "redis_port", "search_port")
 _OPTIONS = ("kafka_options", "registry_options", "spark_options")
 _MAPPINGS = (*_OPTIONS, "databases")
 _DATABASE = "database_"
@@ -48,6 +48,8 @@ class Settings:
     postgres_port: int | None = None
     redis: str | None = field(default=None, repr=False)
     redis_port: int | None = None
+    search: str | None = field(default=None, repr=False)
+    search_port: int | None = None
     spark_master: str | None = None
     spark_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     checkpoints: str | None = None  # a path or any URI that Hadoop knows

@@ -112,7 +112,7 @@ def read(settings: Settings, topic: str) -> list[Any]:
     found = []
     try:
         while (said := consumer.poll(5)) and not said.error():
-            found.append(json.loads(said.value())["payload"]["after"]["id"])
+            found.append(json.loads(said.value() or b"")["payload"]["after"]["id"])
     finally:
         consumer.close()
     return found

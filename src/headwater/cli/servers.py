@@ -18,6 +18,7 @@ class Extra(StrEnum):
     registry = "registry"
     postgres = "postgres"
     redis = "redis"
+    search = "search"
     connect = "connect"
     capture = "capture"
 
@@ -38,6 +39,7 @@ def up(extra: With = None, as_json: AsJson = False) -> None:
 
     registry: schemas, for Avro, Protobuf and JSON Schema. postgres: a database, ready for capture.
     capture (or connect): Kafka Connect with Debezium's connectors. redis: for copies by key.
+    search: OpenSearch, for copies to search in.
 
         headwater up --with capture --with postgres
     """

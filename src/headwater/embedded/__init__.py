@@ -18,6 +18,7 @@ from headwater.embedded.addresses import (
     postgres_url,
     redis_url,
     registry_url,
+    search_url,
 )
 from headwater.embedded.connect import Connect
 from headwater.embedded.disk import writing
@@ -26,6 +27,7 @@ from headwater.embedded.kafka import Kafka
 from headwater.embedded.postgres import Postgres
 from headwater.embedded.redis import Redis
 from headwater.embedded.registry import Registry
+from headwater.embedded.search import Search
 from headwater.embedded.server import Running, Server, recorded, running, serves, start, stop
 from headwater.errors import HomeBusy
 from headwater.settings import Settings
@@ -40,11 +42,12 @@ __all__ = [
     "postgres_url",
     "redis_url",
     "registry_url",
+    "search_url",
     "status",
     "up",
 ]
 
-_ALL: tuple[Server, ...] = (Kafka(), Registry(), Postgres(), Redis(), Connect())
+_ALL: tuple[Server, ...] = (Kafka(), Registry(), Postgres(), Redis(), Search(), Connect())
 SERVERS: dict[str, Server] = {one.name: one for one in _ALL}
 """Every embedded server, in the order in which they start."""
 

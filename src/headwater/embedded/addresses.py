@@ -52,6 +52,14 @@ def redis_url(settings: Settings) -> str | None:
     return f"redis://:{password(settings.home / 'redis')}@{found.address}/0" if found else None
 
 
+def search_url(settings: Settings) -> str | None:
+    """The URL of OpenSearch (or Elasticsearch): the setting's, or that of this home's."""
+    if settings.search is not None:
+        return settings.search
+    found = at_its_port("search", settings)
+    return f"http://{found.address}" if found else None
+
+
 def anywhere(settings: Settings) -> Settings:
     """The settings with the addresses in them, for machines that do not know this home."""
     return replace(
@@ -59,6 +67,7 @@ def anywhere(settings: Settings) -> Settings:
         kafka=kafka_address(settings),
         registry=registry_url(settings),
         redis=redis_url(settings),
+        search=search_url(settings),
     )
 
 

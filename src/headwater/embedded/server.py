@@ -37,8 +37,8 @@ ROOM_NEEDED = 512 * 1024 * 1024
 _BIND_FAILED = ("already in use", "BindException", "seems to be in use")  # Kafka, Java, Quarkus
 _ATTEMPTS = 3
 
-EndsOn = Literal["SIGTERM", "SIGINT"]
-"""The signal that asks a server to end, and not to wait for its clients."""
+EndsOn = Literal["SIGTERM", "SIGINT", "SIGKILL"]
+"""The signal that ends a server without waiting for its clients."""
 
 
 @dataclass(frozen=True, kw_only=True)
