@@ -102,6 +102,15 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     embedded.down(settings)
 
 
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a MariaDB that is ready for capture, with its password."""
+    settings = Settings(home=tmp_path_factory.mktemp("mariadb"), mariadb_port=a_free_port())
+    embedded.up(settings, [embedded.SERVERS["mariadb"]], lambda *_: None)
+    yield embedded.mariadb_url(settings) or ""
+    embedded.down(settings)
+
+
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses."""

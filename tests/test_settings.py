@@ -8,7 +8,15 @@ import pytest
 from headwater.errors import SettingsError
 from headwater.settings import Settings
 
-PORTS = ("kafka_port", "registry_port", "postgres_port", "connect_port", "redis_port", "search_port")
+PORTS = (
+    "kafka_port",
+    "registry_port",
+    "postgres_port",
+    "connect_port",
+    "redis_port",
+    "search_port",
+    "mariadb_port",
+)
 
 
 def load(folder: Path, toml: str | None = None, **environ: str) -> Settings:

@@ -23,7 +23,15 @@ from headwater.errors import SettingsError
 
 _PREFIX = "HEADWATER_"
 _PATHS = ("home", "cache", "java_home", "ivy_settings")
-_PORTS = ("kafka_port", "registry_port", "postgres_port", "connect_port", "redis_port", "search_port")
+_PORTS = (
+    "kafka_port",
+    "registry_port",
+    "postgres_port",
+    "connect_port",
+    "redis_port",
+    "search_port",
+    "mariadb_port",
+)
 _OPTIONS = ("kafka_options", "registry_options", "spark_options")
 _MAPPINGS = (*_OPTIONS, "databases")
 _DATABASE = "database_"
@@ -46,6 +54,7 @@ class Settings:
     connect: str | None = field(default=None, repr=False)
     connect_port: int | None = None
     postgres_port: int | None = None
+    mariadb_port: int | None = None
     redis: str | None = field(default=None, repr=False)
     redis_port: int | None = None
     search: str | None = field(default=None, repr=False)

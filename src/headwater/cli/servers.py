@@ -17,6 +17,7 @@ class Extra(StrEnum):
 
     registry = "registry"
     postgres = "postgres"
+    mariadb = "mariadb"
     redis = "redis"
     search = "search"
     connect = "connect"
@@ -37,9 +38,9 @@ def up(extra: With = None, as_json: AsJson = False) -> None:
     These are Kafka and those that --with names. The first time, their files are fetched (46 MB for
     Kafka) into a cache that all projects share. Data stays in .headwater/ between starts.
 
-    registry: schemas, for Avro, Protobuf and JSON Schema. postgres: a database, ready for capture.
-    capture (or connect): Kafka Connect with Debezium's connectors. redis: for copies by key.
-    search: OpenSearch, for copies to search in.
+    registry: schemas, for Avro, Protobuf and JSON Schema. postgres, mariadb: a database, ready for
+    capture. capture (or connect): Kafka Connect with Debezium's connectors. redis, search: where
+    copies go (search is an OpenSearch).
 
         headwater up --with capture --with postgres
     """

@@ -15,6 +15,7 @@ from headwater.embedded.addresses import (
     anywhere,
     connect_url,
     kafka_address,
+    mariadb_url,
     postgres_url,
     redis_url,
     registry_url,
@@ -24,6 +25,7 @@ from headwater.embedded.connect import Connect
 from headwater.embedded.disk import writing
 from headwater.embedded.jars import Progress
 from headwater.embedded.kafka import Kafka
+from headwater.embedded.mariadb import MariaDB
 from headwater.embedded.postgres import Postgres
 from headwater.embedded.redis import Redis
 from headwater.embedded.registry import Registry
@@ -39,6 +41,7 @@ __all__ = [
     "connect_url",
     "down",
     "kafka_address",
+    "mariadb_url",
     "postgres_url",
     "redis_url",
     "registry_url",
@@ -47,7 +50,7 @@ __all__ = [
     "up",
 ]
 
-_ALL: tuple[Server, ...] = (Kafka(), Registry(), Postgres(), Redis(), Search(), Connect())
+_ALL: tuple[Server, ...] = (Kafka(), Registry(), Postgres(), MariaDB(), Redis(), Search(), Connect())
 SERVERS: dict[str, Server] = {one.name: one for one in _ALL}
 """Every embedded server, in the order in which they start."""
 

@@ -44,6 +44,13 @@ def postgres_url(settings: Settings) -> str | None:
     return f"postgresql://{USER}:{secret}@{found.address}/{DATABASE}" if found else None
 
 
+def mariadb_url(settings: Settings) -> str | None:
+    """The URL of this home's MariaDB, with its password."""
+    found = at_its_port("mariadb", settings)
+    secret = found and password(settings.home / "mariadb")
+    return f"mariadb://{USER}:{secret}@{found.address}/{DATABASE}" if found else None
+
+
 def redis_url(settings: Settings) -> str | None:
     """The URL of Redis, with its password: the setting's, or that of this home's."""
     if settings.redis is not None:
