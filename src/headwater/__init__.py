@@ -24,6 +24,7 @@ from headwater.process.windows import Global, Hopping, Session, Tumbling, Window
 from headwater.settings import Settings
 from headwater.sink.calls import Calls
 from headwater.sink.kafka import KafkaSink
+from headwater.sink.redis import RedisSink
 
 __all__ = [
     "FOREVER",
@@ -50,6 +51,7 @@ __all__ = [
     "Offset",
     "Pipeline",
     "Punctuated",
+    "RedisSink",
     "Refire",
     "Retention",
     "Session",

@@ -57,6 +57,8 @@ HeadwaterError
     ├── ColumnsMismatch           columns-mismatch
     ├── SlicesChanged             slices-changed
     ├── SinkAhead                 sink-ahead
+    ├── SinkUnreachable           sink-unreachable
+    ├── SinkRefused               sink-refused
     └── CallFailed                call-failed
 
 A message says what happened (lower case, no full stop); `detail` says what was found, `hint` what
@@ -424,6 +426,18 @@ class SinkAhead(SinkError):
     """A batch comes after a later one that is already written."""
 
     code = "sink-ahead"
+
+
+class SinkUnreachable(SinkError):
+    """The system that an output is written to does not answer, or not now."""
+
+    code = "sink-unreachable"
+
+
+class SinkRefused(SinkError):
+    """The system that an output is written to does not take what it is given."""
+
+    code = "sink-refused"
 
 
 class CallFailed(SinkError):

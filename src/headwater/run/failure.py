@@ -33,7 +33,7 @@ _PASSING = (
 )
 _PASSING_CODES = {
     *("broker-unreachable", "not-acknowledged", "transaction-aborted"),
-    *("outcome-unknown", "writer-fenced", "registry-unreachable"),
+    *("outcome-unknown", "writer-fenced", "registry-unreachable", "sink-unreachable"),
 }
 _STAYING = (
     "CONCURRENT_STREAM_LOG_UPDATE",

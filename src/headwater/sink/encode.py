@@ -8,7 +8,6 @@ names the column. Other formats are written by the topic's codec, in blocks.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -22,6 +21,7 @@ from headwater.log.schemas import open_schemas
 from headwater.log.topic import Topic
 from headwater.settings import Settings
 from headwater.sink.failures import spoken
+from headwater.sink.plain import plain
 
 Blocks = Iterator[pa.RecordBatch]
 ENCODED = "key binary, value binary"
@@ -83,30 +83,15 @@ class Encode:
 
 def _block_encoder(topic: Topic, settings: Settings) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     encode = codec_for(topic, lambda: open_schemas(settings)).encode
-    plain = _plain(topic.spark_schema)
+    turn = plain(topic.spark_schema)
 
     def to_records(block: pa.RecordBatch) -> pa.RecordBatch:
-        rows = [plain(one) for one in block.to_pylist()]
+        rows = [turn(one) for one in block.to_pylist()]
         values = pa.array([encode(one) for one in rows], pa.binary())
         keys = [None if topic.key is None else key_bytes(one[topic.key], topic) for one in rows]
         return pa.RecordBatch.from_arrays([pa.array(keys, pa.binary()), values], ["key", "value"])
 
     return to_records
-
-
-def _plain(kind: spark.DataType) -> Callable[[Any], Any]:
-    """From Arrow's Python values to the codec's: a map is a list of pairs in the one, a dict in the other."""
-    match kind:
-        case spark.StructType():
-            fields = [(one.name, _plain(one.dataType)) for one in kind.fields]
-            return lambda row: row and {name: plain(row[name]) for name, plain in fields}
-        case spark.ArrayType():
-            inside = _plain(kind.elementType)
-            return lambda found: None if found is None else [inside(one) for one in found]
-        case spark.MapType():
-            key, value = _plain(kind.keyType), _plain(kind.valueType)
-            return lambda found: None if found is None else {key(one): value(two) for one, two in found}
-    return lambda value: value
 
 
 def _key(topic: Topic) -> Column:
