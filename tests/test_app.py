@@ -6,7 +6,20 @@ from datetime import timedelta
 
 import pytest
 
-from headwater import App, Bounded, Divert, Drop, Grace, KafkaSink, Monotonic, Pipeline, Source, Topic
+from headwater import (
+    App,
+    Bounded,
+    Divert,
+    Drop,
+    Grace,
+    KafkaSink,
+    Monotonic,
+    Pipeline,
+    RedisSink,
+    SearchSink,
+    Source,
+    Topic,
+)
 from headwater.errors import BadPipeline, SpecError
 
 IN = Topic("in", schema="card string, paid_at timestamp", key="card", event_time="paid_at")
@@ -154,3 +167,8 @@ class TestApp:
 
     def test_a_topic_in_sql_has_a_name_that_needs_no_quotes(self):
         assert Source(Topic("card-activity.v1", schema="a int")).table == "card_activity_v1"
+
+
+def test_two_systems_may_have_a_copy_of_one_name() -> None:
+    copies = [RedisSink("copy", key="card"), SearchSink("copy", key="card")]
+    assert [one.name for one in made(writes=copies).sinks] == ["copy", "copy"]

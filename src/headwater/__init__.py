@@ -25,6 +25,7 @@ from headwater.settings import Settings
 from headwater.sink.calls import Calls
 from headwater.sink.kafka import KafkaSink
 from headwater.sink.redis import RedisSink
+from headwater.sink.search import SearchSink
 
 __all__ = [
     "FOREVER",
@@ -54,6 +55,7 @@ __all__ = [
     "RedisSink",
     "Refire",
     "Retention",
+    "SearchSink",
     "Session",
     "Settings",
     "Since",

@@ -31,7 +31,8 @@ class DeadLetters:
 
     def __init__(self, topic: str, settings: Settings | None = None) -> None:
         self.topic = topic
-        self._box = LetterBox(dead_topic(topic), Letter, settings or Settings.load(), of=topic)
+        self._settings = settings or Settings.load()
+        self._box = LetterBox(dead_topic(topic), Letter, self._settings, of=topic)
         if not self._box.exists:
             raise UnknownTopic(
                 f"topic {topic!r} has no dead letters", hint="`headwater dead list` shows which topics have"
@@ -54,6 +55,11 @@ class DeadLetters:
 
     def resend(self, progress: OnProgress = lambda *_: None) -> Resent:
         """Send every letter that has not gone back yet to its topic; a second call sends nothing."""
+        if self.topic not in Log.open(self._settings).topics.names():
+            raise UnknownTopic(
+                f"there is no topic {self.topic!r}, to which letters could go back",
+                hint="if it is an output that refused them: mend what they say, then `headwater rebuild` it",
+            )
         return self._box.resend(self.topic, resending(self.topic), progress)
 
 

@@ -81,9 +81,12 @@ class Transfer:
         self.unmoved |= set(places)
 
     @contextmanager
-    def transaction(self, places: Mapping[Partition, int]) -> Iterator[Self]:
-        """What the block appends becomes visible and the group stands at `places`, or neither."""
-        with self._together(places, ""):
+    def transaction(self, places: Mapping[Partition, int], said: str = "") -> Iterator[Self]:
+        """What the block appends becomes visible and the group stands at `places`, or neither.
+
+        `said` stands beside the places.
+        """
+        with self._together(places, said):
             yield self
 
     @contextmanager

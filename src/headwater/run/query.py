@@ -57,6 +57,7 @@ class Query:
         self._running: StreamingQuery | None = None
         self._has_started = Event()
         self._is_in_batches = True
+        self._refused: dict[int, int] = {}
 
     def start(self, spark: SparkSession, rows: DataFrame, *, once: bool = False) -> None:
         """Start it on its checkpoint; with `once` it ends when it has read what is there now."""
@@ -96,6 +97,10 @@ class Query:
             self._asked_at = self._committed
             self._stopping.set()
 
+    def refused(self, number: int) -> int:
+        """How many rows its outputs have refused for good, up to a batch and since they were last asked."""
+        return sum(self._refused.pop(one) for one in sorted(self._refused) if one <= number)
+
     def committed(self, number: int) -> None:
         """Know that a batch is whole: its outputs written, its number in the checkpoint."""
         self._committed = number
@@ -132,11 +137,11 @@ class Query:
         if len(self._pipeline.sinks) > 1:  # once computed, so that state is not touched twice
             rows = rows.persist()
         try:
-            for sink in self._pipeline.sinks:
-                sink.write(rows, batch)
+            refused = sum(sink.write(rows, batch) or 0 for sink in self._pipeline.sinks)
         finally:
             if len(self._pipeline.sinks) > 1:
                 rows.unpersist()
+        self._refused[batch.number] = refused
 
     @property
     def _tracker(self) -> Any:

@@ -144,7 +144,8 @@ class Supervised:
         patience: Deadline | None = None
         while (progress := self._heard(query)) is not ENDED:
             if isinstance(progress, Progress):
-                self._took(engine.figured(progress) if engine else progress, settlement, times)
+                refused = Diverted(dead=query.refused(progress.batch))
+                self._took(engine.figured(progress) if engine else progress, refused, settlement, times)
                 query.committed(progress.batch)
             elif self.figures.state_rows:
                 times.tick()
@@ -162,8 +163,8 @@ class Supervised:
         except Empty:
             return "silence" if is_active else ENDED
 
-    def _took(self, progress: Progress, settlement: Settlement, times: Times) -> None:
-        settled = settlement.settle(progress, times.told(progress.batch))
+    def _took(self, progress: Progress, refused: Diverted, settlement: Settlement, times: Times) -> None:
+        settled = settlement.settle(progress, times.told(progress.batch)).plus(refused)
         self._now(**_figures(progress, self.figures), **times.figures)
         self.history.append(progress)
         self._pause = FIRST_PAUSE

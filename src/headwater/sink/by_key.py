@@ -18,10 +18,15 @@ from headwater.errors import KeyMissing, SinkUnreachable, ValueMismatch
 from headwater.sink.failures import as_raised_in_tasks
 from headwater.sink.keyed import DELETED, KEPT_POSITION, Keyed
 from headwater.sink.plain import plain
+from headwater.sink.refused import Refused
 
 AT_ONCE = 500
 """Changes in one round trip."""
 
+_REFUSED = "key string, position long, value binary, reason string"
+_ARROW = pa.schema(
+    [("key", pa.string()), ("position", pa.int64()), ("value", pa.binary()), ("reason", pa.string())]
+)
 _PAUSES = (0.1, 0.4, 1.6)
 T = TypeVar("T")
 
@@ -34,15 +39,18 @@ class Change(NamedTuple):
     row: dict[str, Any] | None
 
 
-Keep = Callable[[Iterator[Sequence[Change]]], None]
-"""Writes what one task has, chunk by chunk; returns when all of it is kept."""
+Keep = Callable[[Iterator[Sequence[Change]]], Sequence[Refused] | None]
+"""Writes what one task has, chunk by chunk; returns when all of it is kept, or refused for good."""
 
 
-def write_by_key(rows: DataFrame, keyed: Keyed, sink: str, keep: Keep, at_once: int = AT_ONCE) -> None:
-    """Write a batch's rows from the executors."""
+def write_by_key(
+    rows: DataFrame, keyed: Keyed, sink: str, keep: Keep, at_once: int = AT_ONCE
+) -> list[Refused]:
+    """Write a batch's rows from the executors; gives those that the store refused for good."""
     task = Task(keyed, keyed.columns(rows.schema), sink, keep, at_once)
     with as_raised_in_tasks():
-        keyed.changes(rows).mapInArrow(task, "written long").collect()
+        found = keyed.changes(rows).mapInArrow(task, _REFUSED).collect()
+    return [Refused(one.key, one.position, bytes(one.value), one.reason) for one in found]
 
 
 @dataclass(frozen=True)
@@ -58,9 +66,9 @@ class Task:
     def __call__(self, blocks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write all; to the end of the rows, because the state behind them is saved only then."""
         chunks = self._chunks(blocks)
-        self.keep(chunks)
+        refused = self.keep(chunks) or ()
         deque(chunks, maxlen=0)
-        yield pa.RecordBatch.from_pydict({"written": pa.array([], pa.int64())})
+        yield pa.RecordBatch.from_pylist([one._asdict() for one in refused], _ARROW)
 
     def _chunks(self, blocks: Iterator[pa.RecordBatch]) -> Iterator[Sequence[Change]]:
         turn = plain(self.columns)

@@ -38,7 +38,7 @@ class Sink(Protocol):
 
     @property
     def name(self) -> str:
-        """What tells this output from the pipeline's others, the same for ever."""
+        """What tells this output from the pipeline's others of its kind, the same for ever."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -47,5 +47,8 @@ class Sink(Protocol):
     def check(self, columns: StructType) -> None:
         """Refuse columns that cannot be written, before anything runs."""
 
-    def write(self, rows: DataFrame, batch: Batch) -> None:
-        """Write one batch; when it was written before under the same number, leave it as it is."""
+    def write(self, rows: DataFrame, batch: Batch) -> int | None:
+        """Write one batch; when it was written before under the same number, leave it as it is.
+
+        An output that refuses single rows for good makes dead letters of them and tells how many.
+        """

@@ -51,7 +51,12 @@ class Marker(msgspec.Struct, frozen=True):
 
     def at(self, place: Place, offset: int) -> TopicPartition:
         """The marker as an offset to commit."""
-        return TopicPartition(place.topic, place.partition, offset, msgspec.json.encode(self).decode())
+        return TopicPartition(place.topic, place.partition, offset, self.text)
+
+    @property
+    def text(self) -> str:
+        """The marker as it stands beside an offset."""
+        return msgspec.json.encode(self).decode()
 
 
 def marker_of(committed: TopicPartition) -> Marker | None:
