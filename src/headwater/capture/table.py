@@ -18,7 +18,8 @@ from pyspark.sql import types as spark
 
 from headwater.capture.database import Database
 from headwater.errors import SpecError
-from headwater.log.formats.changes import OPERATION, POSITION, check_columns
+from headwater.log.formats.change_values import check_columns
+from headwater.log.formats.changes import OPERATION, POSITION
 from headwater.log.schema import parse_schema
 from headwater.log.topic import Topic
 
