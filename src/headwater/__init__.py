@@ -24,6 +24,7 @@ from headwater.process.windows import Global, Hopping, Session, Tumbling, Window
 from headwater.settings import Settings
 from headwater.sink.calls import Calls
 from headwater.sink.kafka import KafkaSink
+from headwater.sink.postgres import PostgresSink
 from headwater.sink.redis import RedisSink
 from headwater.sink.search import SearchSink
 
@@ -51,6 +52,7 @@ __all__ = [
     "Monotonic",
     "Offset",
     "Pipeline",
+    "PostgresSink",
     "Punctuated",
     "RedisSink",
     "Refire",

@@ -59,6 +59,7 @@ HeadwaterError
     ├── SinkAhead                 sink-ahead
     ├── SinkUnreachable           sink-unreachable
     ├── SinkRefused               sink-refused
+    ├── CopyMismatch              copy-mismatch
     └── CallFailed                call-failed
 
 A message says what happened (lower case, no full stop); `detail` says what was found, `hint` what
@@ -438,6 +439,12 @@ class SinkRefused(SinkError):
     """The system that an output is written to does not take what it is given."""
 
     code = "sink-refused"
+
+
+class CopyMismatch(SinkError):
+    """The table of a copy is there already, and is not one that the rows fit into."""
+
+    code = "copy-mismatch"
 
 
 class CallFailed(SinkError):

@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from headwater.clock import wait_until
 from headwater.errors import SparkFailed, WorkerUnfit
 
-NEEDED = ("confluent_kafka", "msgspec", "pandas", "platformdirs", "psutil", "pyarrow", "redis")
+NEEDED = ("confluent_kafka", "msgspec", "pandas", "platformdirs", "psutil", "psycopg", "pyarrow", "redis")
 """The modules that our code imports on a worker."""
 _WORKERS_WITHIN = timedelta(seconds=60)
 _STANDALONE = "spark://"
