@@ -9,7 +9,16 @@ from headwater import errors
 from headwater.errors import HeadwaterError, NotAcknowledged, PortTaken, Unacknowledged
 
 CLASSES = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, HeadwaterError)]
-GROUPS = {"HeadwaterError", "ServerError", "LogError", "RecordError", "WriteError", "RunError", "SinkError"}
+GROUPS = {
+    "HeadwaterError",
+    "ServerError",
+    "LogError",
+    "RecordError",
+    "WriteError",
+    "RunError",
+    "SinkError",
+    "CaptureError",
+}
 """Classes that are never raised themselves, so that they need no code."""
 
 every_class = pytest.mark.parametrize("kind", CLASSES, ids=lambda one: one.__name__)

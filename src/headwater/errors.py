@@ -53,6 +53,13 @@ HeadwaterError
 │   ├── RegistryMissing           registry-missing
 │   ├── UnknownSchema             unknown-schema
 │   └── SchemaIncompatible        schema-incompatible
+├── CaptureError                  the capture of a database
+│   ├── DatabaseUnreachable       database-unreachable
+│   ├── DatabaseRefused           database-refused
+│   ├── ConnectMissing            connect-missing
+│   ├── ConnectUnreachable        connect-unreachable
+│   ├── ConnectRefused            connect-refused
+│   └── ConnectorFailed           connector-failed
 └── SinkError                     an output of a pipeline
     ├── ColumnsMismatch           columns-mismatch
     ├── SlicesChanged             slices-changed
@@ -405,6 +412,46 @@ class SchemaIncompatible(RegistryError):
     """The registry refuses a schema under the subject's compatibility mode."""
 
     code = "schema-incompatible"
+
+
+class CaptureError(HeadwaterError):
+    """A database's changes cannot be captured."""
+
+
+class DatabaseUnreachable(CaptureError):
+    """A captured database does not answer, or does not let us in."""
+
+    code = "database-unreachable"
+
+
+class DatabaseRefused(CaptureError):
+    """A captured database does not do what capture needs."""
+
+    code = "database-refused"
+
+
+class ConnectMissing(CaptureError):
+    """There is no Kafka Connect."""
+
+    code = "connect-missing"
+
+
+class ConnectUnreachable(CaptureError):
+    """Kafka Connect does not answer."""
+
+    code = "connect-unreachable"
+
+
+class ConnectRefused(CaptureError):
+    """Kafka Connect answered with an error of its own."""
+
+    code = "connect-refused"
+
+
+class ConnectorFailed(CaptureError):
+    """A connector gave up, or does not get under way."""
+
+    code = "connector-failed"
 
 
 class SinkError(HeadwaterError):

@@ -4,7 +4,8 @@ Every setting has one name in three spellings: the field (`kafka_port`), the var
 (`HEADWATER_KAFKA_PORT`) and the key in headwater.toml (`kafka_port`). Options of Kafka's own
 clients keep Kafka's names: `HEADWATER_KAFKA_SASL_MECHANISM`, or `"sasl.mechanism"` under
 `[kafka_options]`; those of the schema registry likewise (`[registry_options]`), and Spark's
-(`HEADWATER_SPARK_EXECUTOR_MEMORY`, `"spark.executor.memory"` under `[spark_options]`). The URLs of captured
+(`HEADWATER_SPARK_EXECUTOR_MEMORY`, `"spark.executor.memory"` under `[spark_options]`) and those of connectors
+(`[connect_options]`). The URLs of captured
 databases stand under their names (`HEADWATER_DATABASE_SHOP`, `shop` under `[databases]`). All these may hold
 secrets, as a registry's URL may, and are never printed. JAVA_HOME counts where no setting of ours
 names a Java.
@@ -32,7 +33,7 @@ _PORTS = (
     "search_port",
     "mariadb_port",
 )
-_OPTIONS = ("kafka_options", "registry_options", "spark_options")
+_OPTIONS = ("kafka_options", "registry_options", "spark_options", "connect_options")
 _MAPPINGS = (*_OPTIONS, "databases")
 _DATABASE = "database_"
 
@@ -53,6 +54,7 @@ class Settings:
     registry_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     connect: str | None = field(default=None, repr=False)
     connect_port: int | None = None
+    connect_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     postgres_port: int | None = None
     mariadb_port: int | None = None
     redis: str | None = field(default=None, repr=False)

@@ -25,7 +25,10 @@ from headwater.settings import Settings
 
 _HEAP = ("-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _PLUGINS = ("connect-postgres", "connect-mariadb")
+_READER = "DirectoryConfigProvider"
 _CLIENTS = ("", "producer.", "consumer.", "admin.")
+PROVIDER, PASSWORDS = "directory", "passwords"
+"""Connectors name a file of this folder where a password belongs; only its owner can read it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,7 @@ class Connect:
     def prepare(self, place: Place) -> Sequence[str | Path]:
         """Lay its plugins out, write its properties (with passwords, perhaps), tell its command."""
         _lay_out(place)
+        (place.folder / PASSWORDS).mkdir(mode=0o700, exist_ok=True)
         config = place.folder / "worker.properties"
         config.touch(mode=0o600)
         lines = {**_properties(place), **self.properties}
@@ -98,6 +102,9 @@ def _properties(place: Place) -> dict[str, str]:
         "plugin.discovery": "service_load",
         "exactly.once.source.support": "enabled",
         "connector.client.config.override.policy": "All",
+        "config.providers": PROVIDER,
+        f"config.providers.{PROVIDER}.class": f"org.apache.kafka.common.config.provider.{_READER}",
+        f"config.providers.{PROVIDER}.param.allowed.paths": str(place.folder.resolve() / PASSWORDS),
         "session.timeout.ms": "6000",  # one killed with -9 is missed after this
         "heartbeat.interval.ms": "1500",
         "offset.flush.interval.ms": "1000",

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.app import App
+from headwater.capture.connectors import ensure
 from headwater.embedded.jars import Progress as OnProgress
 from headwater.log.log import Log
 from headwater.log.topic import Topic
@@ -25,13 +26,16 @@ def running(
 ) -> Iterator[Supervisor]:
     """The app's pipelines under way; at the end of the block they finish the batch in hand and stop.
 
-    Topics that it reads or writes and that do not exist are made as they are declared. With `once` the
+    Topics that it reads or writes and that do not exist are made as they are declared, and the tables that it
+    captures are captured. With `once` the
     pipelines end when they have read what is there now. `files` are shipped to the workers of a cluster.
     """
     log = Log.open(settings)
     for topic in topics_of(app):
         if topic.name not in log.topics.names():
             log.topics.create(topic)
+    if app.captures:
+        ensure(app.name, app.captures, settings)
     spark = session(settings, app.name, slots=slots(app, settings), files=files, progress=progress)
     supervisor = Supervisor(app, spark, settings)
     try:

@@ -1,0 +1,65 @@
+"""Claims: which tables a database's connector captures, and for which apps.
+
+A database has one connector, because each would make it decode its log once more. Apps share it: each
+claims its tables, and a table is captured as long as an app claims it. The claims stand in the connector's
+own configuration, so that there is one truth, and it is where every app looks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from headwater.capture.connect import Config
+from headwater.capture.table import Table
+from headwater.errors import SpecError
+
+PROPERTY = "headwater.tables"
+FIRST = "first"
+"""Since when a table is captured that was there when the connector was made: its first snapshot has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A captured table: its key, the apps that claim it, and what asked for its snapshot."""
+
+    key: tuple[str, ...]
+    apps: tuple[str, ...]
+    since: str = FIRST
+
+
+Claims = Mapping[str, Claim]
+
+
+def claims_in(config: Config | None) -> Claims:
+    """What a connector captures; nothing when there is none."""
+    return msgspec.json.decode((config or {}).get(PROPERTY, "{}"), type=dict[str, Claim])
+
+
+def as_property(claims: Claims) -> str:
+    """The claims as the connector's configuration has them."""
+    return msgspec.json.encode(claims, order="sorted").decode()
+
+
+def claimed(claims: Claims, app: str, tables: Sequence[Table], since: str) -> Claims:
+    """The claims with an app's tables; those that are new get their snapshot by `since`."""
+    made = {one.name: _claim(claims.get(one.name), app, one, since) for one in tables}
+    return {**claims, **made}
+
+
+def released(claims: Claims, app: str) -> Claims:
+    """The claims without those of an app; a table that nobody claims any more is gone."""
+    left = {name: replace(one, apps=tuple(a for a in one.apps if a != app)) for name, one in claims.items()}
+    return {name: one for name, one in left.items() if one.apps}
+
+
+def _claim(found: Claim | None, app: str, table: Table, since: str) -> Claim:
+    if found is None:
+        return Claim(key=table.keys, apps=(app,), since=since)
+    if found.key != table.keys:
+        raise SpecError(
+            f"table {table.name!r} is captured by {', '.join(found.key)}, and app {app!r} wants it by "
+            f"{', '.join(table.keys)}",
+            hint=f"captured for: {', '.join(found.apps)}; a table has one key for all",
+        )
+    return replace(found, apps=tuple(sorted({*found.apps, app})))

@@ -1,0 +1,103 @@
+"""Source: what is asked of a captured database itself, beside the connector that reads its log.
+
+One app at a time changes what is captured: it holds a lock in the database, which ends with its session. A
+snapshot is asked for by a row in a table of signals, which the connector reads in the order of the log.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any
+
+import psycopg
+
+from headwater.capture.claims import FIRST, Claims
+from headwater.capture.configs import SIGNALS
+from headwater.capture.database import Address, Database
+from headwater.errors import DatabaseRefused, DatabaseUnreachable
+
+_PATIENCE = 120
+_LOCK = "SELECT pg_advisory_lock(hashtext(%s))"
+_LACKS = "SELECT to_regclass(%s) IS NULL"
+_MAKE = (
+    "CREATE SCHEMA IF NOT EXISTS headwater_capture",
+    "CREATE TABLE IF NOT EXISTS headwater_capture.signals (id text PRIMARY KEY, type text, data text)",
+)
+_SIGNAL = (
+    "INSERT INTO {table} (id, type, data) SELECT %s, 'execute-snapshot', %s "
+    "WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE id = %s)"
+)
+
+
+class Source:
+    """A captured database; each word to it stands for itself."""
+
+    def __init__(self, database: Database, address: Address, connection: Any) -> None:
+        self._database, self._address, self._connection = database, address, connection
+        self._signals = SIGNALS[address.kind]
+
+    def make_signals(self) -> None:
+        """Have the table of signals; a connector sees only what is there when it starts."""
+        if self.rows(_LACKS, self._signals)[0][0]:
+            for statement in _MAKE:
+                self.rows(statement)
+
+    def ask_for_snapshots(self, claims: Claims) -> None:
+        """Signal for every table that came after the first snapshot, unless that was done."""
+        late = sorted((one.since, name) for name, one in claims.items() if one.since != FIRST)
+        for since, tables in groupby(late, key=lambda one: one[0]):
+            self.ask_for_snapshot(since, [name for _, name in tables])
+
+    def ask_for_snapshot(self, name: str, tables: list[str]) -> None:
+        """Signal for a snapshot of these tables, once for each name."""
+        told = json.dumps(
+            {"data-collections": [one.replace(".", r"\.") for one in tables], "type": "INCREMENTAL"}
+        )
+        self.rows(_SIGNAL.format(table=self._signals), name, told, name)
+
+    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """What the database answers."""
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql, values or None)
+                return list(cursor.fetchall()) if cursor.description else []
+        except psycopg.Error as error:
+            raise DatabaseRefused(
+                f"database {self._database.name!r} refuses what capture needs",
+                detail=f"{str(error).strip()}\nin: {sql}",
+                hint=f"let its user {self._address.user!r} do that",
+            ) from error
+
+
+@contextmanager
+def opened(database: Database, address: Address) -> Iterator[Source]:
+    """The database, for the block."""
+    try:
+        connection = psycopg.connect(
+            host=address.host,
+            port=address.port,
+            dbname=address.name,
+            user=address.user,
+            password=address.password,
+            autocommit=True,
+            connect_timeout=10,
+            application_name="headwater",
+            options=f"-c lock_timeout={_PATIENCE}s",
+        )
+    except psycopg.OperationalError as error:
+        raise DatabaseUnreachable(
+            f"database {database.name!r} does not let us in",
+            detail=f"{address.shown}: {str(error).strip()}",
+            hint=f"does it run, and is HEADWATER_DATABASE_{database.name.upper()} right?",
+        ) from error
+    with connection:
+        yield Source(database, address, connection)
+
+
+@contextmanager
+def alone(database: Database, address: Address) -> Iterator[Source]:
+    """The database, for the block, in which no other app changes what is captured."""
+    with opened(database, address) as source:
+        source.rows(_LOCK, f"headwater.{database.name}")
+        yield source
