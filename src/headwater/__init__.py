@@ -2,6 +2,7 @@
 
 from headwater.app import App, Pipeline, Source
 from headwater.capture.database import Database
+from headwater.capture.outbox import Outbox
 from headwater.capture.table import Table, upserts
 from headwater.errors import HeadwaterError
 from headwater.log.log import Log
@@ -51,6 +52,7 @@ __all__ = [
     "Log",
     "Monotonic",
     "Offset",
+    "Outbox",
     "Pipeline",
     "PostgresSink",
     "Punctuated",

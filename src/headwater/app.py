@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
+from headwater.capture.outbox import Outbox
 from headwater.capture.table import Table
 from headwater.errors import BadPipeline
 from headwater.log.topic import Topic
@@ -215,15 +216,15 @@ class Pipeline:
 class App:
     """Pipelines that run together, under one name that their groups and checkpoints carry.
 
-    `captures` are the tables whose capture belongs to this app: it registers their connectors. Another app
-    may read their changes without capturing them again.
+    `captures` are the tables and outboxes whose capture belongs to this app: it registers their connectors.
+    Another app may read their changes without capturing them again.
     """
 
     name: str
     pipelines: tuple[Pipeline, ...]
-    captures: tuple[Table, ...]
+    captures: tuple[Table | Outbox, ...]
 
-    def __init__(self, name: str, *pipelines: Pipeline, captures: Sequence[Table] = ()) -> None:
+    def __init__(self, name: str, *pipelines: Pipeline, captures: Sequence[Table | Outbox] = ()) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "pipelines", pipelines)
         object.__setattr__(self, "captures", tuple(captures))
@@ -231,7 +232,7 @@ class App:
         if not pipelines and not captures:
             raise BadPipeline(f"app {name!r} has no pipeline", hint='App("name", Pipeline(…))')
         _check_twice(f"app {name!r} has", [one.name for one in pipelines])
-        _check_twice(f"app {name!r} captures", [one.changes.name for one in self.captures])
+        _check_twice(f"app {name!r} captures", [_captured(one) for one in self.captures])
 
     def only(self, names: Sequence[str]) -> "App":
         """The app with these of its pipelines; all of them when none is named."""
@@ -256,6 +257,10 @@ def _source(read: Topic | Table | Source) -> Source:
         case Table():
             return Source(read.changes)
     return Source(read)
+
+
+def _captured(one: Table | Outbox) -> str:
+    return one.changes.name if isinstance(one, Table) else f"{one.database.name}.{one.table}"
 
 
 def _check_name(what: str, name: str) -> None:

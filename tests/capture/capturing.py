@@ -9,7 +9,6 @@ from typing import Any
 import psycopg
 
 from headwater import Database, Log, Settings, Table
-from headwater.capture.configs import connector_name, slot_name
 from headwater.capture.connect import Connect
 from headwater.clock import wait_until
 
@@ -26,10 +25,9 @@ def own_database(postgres: str, name: str, settings: Settings) -> Iterator[Datab
         try:
             yield database
         finally:
-            for one in (connector_name(database), f"{connector_name(database)}-outbox"):
-                _removed(Connect.open(settings), one)
-            for slot in (slot_name(database), f"{slot_name(database)}_outbox"):
-                assert wait_until(partial(_dropped, server, slot), SOON)
+            for one in (name, f"{name}-outbox"):
+                _removed(Connect.open(settings), f"headwater-{one}")
+                assert wait_until(partial(_dropped, server, f"headwater_{one.replace('-', '_')}"), SOON)
             server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 

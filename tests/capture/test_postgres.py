@@ -12,7 +12,6 @@ import pytest
 
 from headwater import Database, Log, Settings, Table, embedded
 from headwater.capture.claims import claims_in
-from headwater.capture.configs import connector_name
 from headwater.capture.connect import Connect
 from headwater.capture.connectors import ensure
 from headwater.clock import wait_until
@@ -110,7 +109,7 @@ def test_a_table_that_another_app_adds_gets_its_rows_while_changes_go_on(system,
     rows = rows_of(come(system, table, lambda found: 4000 in rows_of(found)))
     wanted = dict(sql.execute("SELECT id, product FROM later").fetchall())
     assert {key: row.product for key, row in rows.items()} == wanted
-    claims = claims_in(Connect.open(system).config(connector_name(shop)))
+    claims = claims_in(Connect.open(system).config("headwater-shop"))
     assert {name: one.apps for name, one in claims.items()} == {
         "public.orders": ("bank",),
         "public.later": ("other",),
@@ -158,7 +157,7 @@ def test_a_truncation_is_told_and_capture_goes_on(system, sql, shop, orders):
 
 @pytest.mark.usefixtures("orders")
 def test_the_password_is_in_no_answer_of_connect(system, shop):
-    told = Connect.open(system).config(connector_name(shop))
+    told = Connect.open(system).config("headwater-shop")
     assert told
     secret = (shop.url or "").split(":")[2].partition("@")[0]
     assert secret not in str(told)

@@ -5,13 +5,12 @@ claims its tables, and a table is captured as long as an app claims it. The clai
 own configuration, so that there is one truth, and it is where every app looks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from headwater.capture.connect import Config
-from headwater.capture.table import Table
 from headwater.errors import SpecError
 
 PROPERTY = "headwater.tables"
@@ -29,6 +28,8 @@ class Claim:
 
 
 Claims = Mapping[str, Claim]
+Keys = Mapping[str, tuple[str, ...]]
+"""Tables by their names, each with the columns of its key."""
 
 
 def claims_in(config: Config | None) -> Claims:
@@ -41,10 +42,9 @@ def as_property(claims: Claims) -> str:
     return msgspec.json.encode(claims, order="sorted").decode()
 
 
-def claimed(claims: Claims, app: str, tables: Sequence[Table], since: str) -> Claims:
+def claimed(claims: Claims, app: str, tables: Keys, since: str) -> Claims:
     """The claims with an app's tables; those that are new get their snapshot by `since`."""
-    made = {one.name: _claim(claims.get(one.name), app, one, since) for one in tables}
-    return {**claims, **made}
+    return {**claims, **{name: _claim(claims, app, name, key, since) for name, key in tables.items()}}
 
 
 def released(claims: Claims, app: str) -> Claims:
@@ -53,13 +53,14 @@ def released(claims: Claims, app: str) -> Claims:
     return {name: one for name, one in left.items() if one.apps}
 
 
-def _claim(found: Claim | None, app: str, table: Table, since: str) -> Claim:
+def _claim(claims: Claims, app: str, name: str, key: tuple[str, ...], since: str) -> Claim:
+    found = claims.get(name)
     if found is None:
-        return Claim(key=table.keys, apps=(app,), since=since)
-    if found.key != table.keys:
+        return Claim(key=key, apps=(app,), since=since)
+    if found.key != key:
         raise SpecError(
-            f"table {table.name!r} is captured by {', '.join(found.key)}, and app {app!r} wants it by "
-            f"{', '.join(table.keys)}",
+            f"table {name!r} is captured by {', '.join(found.key)}, and app {app!r} wants it by "
+            f"{', '.join(key)}",
             hint=f"captured for: {', '.join(found.apps)}; a table has one key for all",
         )
     return replace(found, apps=tuple(sorted({*found.apps, app})))

@@ -1,93 +1,95 @@
 """Configs: what a connector is told, as a pure function of the specs.
 
-Nothing that the database had may be lost or changed on the way: numbers and instants travel as text, a
-null stays null where a column has a default, what the database did not send is marked, and a truncation,
-which has no key, gets one, for a compacted topic would refuse it and capture would stand still. Debezium
-writes in transactions that hold its place in the source, too, so what it writes twice is seen once.
+Nothing that the database had may be lost or changed on the way: a null stays null where a column has a
+default, what the database did not send is marked, and a truncation, which has no key, gets one, for a
+compacted topic would refuse it and capture would stand still. Debezium writes in transactions that hold its
+place in the source, too, so what it writes twice is seen once.
 """
 
 import re
 from collections.abc import Mapping
 
 from headwater.capture.claims import PROPERTY, Claims, as_property
-from headwater.capture.database import Address, Database
+from headwater.capture.database import Address
 from headwater.log.formats.change_values import CONNECTOR
-from headwater.log.topic import Retention, Topic
 
 SIGNALS = {"postgres": "headwater_capture.signals"}
 """The table through which a snapshot is asked for; the connector reads it like any other, in order."""
 
+HEARTBEATS = "headwater-heartbeat"
 HEARTBEAT_S = 10
-_TRANSFORMS = "org.apache.kafka.connect.transforms"
+_KAFKA = "org.apache.kafka.connect.transforms"
+_BINARY = "io.debezium.converters.BinaryDataConverter"
 
 
-def connector_name(database: Database) -> str:
-    """The connector of a database."""
-    return f"headwater-{database.name}"
-
-
-def slot_name(database: Database) -> str:
-    """Its replication slot in PostgreSQL, and its publication."""
-    return f"headwater_{database.name}"
-
-
-def own_topics(database: Database, address: Address) -> list[Topic]:
-    """The topics that a connector writes beside those of the tables."""
-    brief = Retention()
-    return [
-        Topic(name, schema="value string", retention=brief)
-        for name in (
-            f"{database.name}.transaction",
-            f"headwater-heartbeat.{database.name}",
-            f"{database.name}.{SIGNALS[address.kind]}",
-        )
-    ]
-
-
-def connector(
-    database: Database, claims: Claims, address: Address, password: str, options: Mapping[str, str]
-) -> dict[str, str]:
-    """All that the connector of these tables is told; `options` are laid over ours."""
-    return {
-        **_source(database, address, password),
-        **_postgres(database, address),
-        **_tables(claims),
-        **_as_they_are(),
-        **_keyed(database, claims),
-        PROPERTY: as_property(claims),
-        **options,
-    }
-
-
-def _source(database: Database, address: Address, password: str) -> dict[str, str]:
+def common(prefix: str, slot: str, claims: Claims, address: Address, password: str) -> dict[str, str]:
+    """What every connector is told: where its source is, what it reads, and to write it once."""
     return {
         "tasks.max": "1",
-        "topic.prefix": database.name,
+        "topic.prefix": prefix,
         "database.hostname": address.host,
         "database.port": str(address.port),
         "database.user": address.user,
         "database.password": password,
+        "table.include.list": ",".join(map(re.escape, claims)),
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
         "poll.interval.ms": "20",
         "retriable.restart.connector.wait.ms": "1000",
-        "topic.heartbeat.prefix": "headwater-heartbeat",
+        "topic.heartbeat.prefix": HEARTBEATS,
         "heartbeat.interval.ms": str(1000 * HEARTBEAT_S),
-        "provide.transaction.metadata": "true",
         "extended.headers.enabled": "false",
-        "signal.enabled.channels": "source",
-        "signal.data.collection": SIGNALS[address.kind],
-        "incremental.snapshot.watermarking.strategy": "insert_delete",
+        **_postgres(slot, address),
+        PROPERTY: as_property(claims),
     }
 
 
-def _postgres(database: Database, address: Address) -> dict[str, str]:
+def of_tables(database: str, claims: Claims, address: Address) -> dict[str, str]:
+    """What the connector of tables is told: their keys, values without loss, transactions, signals."""
     return {
-        "database.dbname": address.name,
+        **CONNECTOR,
+        "value.converter.replace.null.with.default": "false",
+        "key.converter": CONNECTOR["value.converter"],
+        "key.converter.schemas.enable": "false",
+        "hstore.handling.mode": "json",
+        "skipped.operations": "none",
+        "provide.transaction.metadata": "true",
+        "signal.enabled.channels": "source",
+        "signal.data.collection": SIGNALS[address.kind],
+        "incremental.snapshot.watermarking.strategy": "insert_delete",
+        "message.key.columns": ";".join(
+            f"{re.escape(name)}:{','.join(one.key)}" for name, one in claims.items()
+        ),
+        **_keyed(database, claims),
+    }
+
+
+def of_outbox() -> dict[str, str]:
+    """What the connector of an outbox is told: each new row's bytes to the topic that the row names."""
+    plain = {"": _BINARY, ".delegate.converter.type": CONNECTOR["value.converter"]}
+    plain[".delegate.converter.type.schemas.enable"] = "false"  # what is no event of ours: heartbeats
+    return {
+        **{
+            f"{side}.converter{option}": value for side in ("key", "value") for option, value in plain.items()
+        },
+        "skipped.operations": "u,d,t",
+        "transforms": "route",
+        "transforms.route.type": "io.debezium.transforms.outbox.EventRouter",
+        "transforms.route.table.field.event.id": "id",
+        "transforms.route.table.field.event.key": "key",
+        "transforms.route.table.field.event.payload": "value",
+        "transforms.route.route.by.field": "topic",
+        "transforms.route.route.topic.replacement": "${routedByValue}",
+    }
+
+
+def _postgres(slot: str, address: Address) -> dict[str, str]:
+    return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "database.dbname": address.name,
         "plugin.name": "pgoutput",
-        "slot.name": slot_name(database),
-        "publication.name": slot_name(database),
+        "slot.name": slot,
+        "publication.name": slot,
         "publication.autocreate.mode": "filtered",
         "offset.mismatch.strategy": "trust_offset",  # a slot that somebody made anew lacks changes: fail
         # A word in the log, so that the slot moves on while nothing else happens.
@@ -96,28 +98,7 @@ def _postgres(database: Database, address: Address) -> dict[str, str]:
     }
 
 
-def _tables(claims: Claims) -> dict[str, str]:
-    return {
-        "table.include.list": ",".join(map(re.escape, claims)),
-        "message.key.columns": ";".join(
-            f"{re.escape(name)}:{','.join(one.key)}" for name, one in claims.items()
-        ),
-    }
-
-
-def _as_they_are() -> dict[str, str]:
-    """Values without loss: as the codec of changes reads them."""
-    return {
-        **CONNECTOR,
-        "value.converter.replace.null.with.default": "false",
-        "key.converter": CONNECTOR["value.converter"],
-        "key.converter.schemas.enable": "false",
-        "hstore.handling.mode": "json",
-        "skipped.operations": "none",
-    }
-
-
-def _keyed(database: Database, claims: Claims) -> dict[str, str]:
+def _keyed(database: str, claims: Claims) -> Mapping[str, str]:
     """A key for what has none: it is put into a struct, which is laid flat again."""
     columns = sorted({column for one in claims.values() for column in one.key})
     steps = {
@@ -125,15 +106,14 @@ def _keyed(database: Database, claims: Claims) -> dict[str, str]:
         "flatten": ("Flatten$Key", "delimiter", "."),
         "unwrap": ("ReplaceField$Key", "renames", ",".join(f"row.{one}:{one}" for one in columns)),
     }
-    topics = "|".join(re.escape(f"{database.name}.{name}") for name in claims)
     told = {
         "transforms": ",".join(steps),
         "predicates": "change",
-        "predicates.change.type": f"{_TRANSFORMS}.predicates.TopicNameMatches",
-        "predicates.change.pattern": topics,
+        "predicates.change.type": f"{_KAFKA}.predicates.TopicNameMatches",
+        "predicates.change.pattern": "|".join(re.escape(f"{database}.{name}") for name in claims),
     }
     for name, (kind, option, value) in steps.items():
-        told[f"transforms.{name}.type"] = f"{_TRANSFORMS}.{kind}"
+        told[f"transforms.{name}.type"] = f"{_KAFKA}.{kind}"
         told[f"transforms.{name}.predicate"] = "change"
         told[f"transforms.{name}.{option}"] = value
     return told

@@ -11,11 +11,9 @@ from uuid import uuid4
 
 from headwater.capture import secrets
 from headwater.capture.claims import FIRST, claimed, claims_in
-from headwater.capture.configs import connector, connector_name, own_topics
 from headwater.capture.connect import Config, Connect, ConnectorState
-from headwater.capture.database import Address, Database
+from headwater.capture.plan import Capture, Plan, plans
 from headwater.capture.source import alone
-from headwater.capture.table import Table
 from headwater.clock import wait_until
 from headwater.errors import ConnectorFailed, SpecError
 from headwater.log.log import Log
@@ -25,26 +23,26 @@ STARTS_WITHIN = timedelta(seconds=90)
 _SETTLES_WITHIN = timedelta(seconds=1)
 
 
-def ensure(app: str, captures: Sequence[Table], settings: Settings) -> None:
-    """Have all of an app's tables captured; returns when their connectors run."""
-    for database in dict.fromkeys(one.database for one in captures):
-        _ensure(app, database, [one for one in captures if one.database == database], settings)
+def ensure(app: str, captures: Sequence[Capture], settings: Settings) -> None:
+    """Have all that an app captures captured; returns when the connectors run."""
+    for plan in plans(captures):
+        _ensure(app, plan, settings)
 
 
-def _ensure(app: str, database: Database, tables: Sequence[Table], settings: Settings) -> None:
-    address, connect = database.address(settings), Connect.open(settings)
+def _ensure(app: str, plan: Plan, settings: Settings) -> None:
+    address, connect, log = plan.database.address(settings), Connect.open(settings), Log.open(settings)
     if address.kind != "postgres":
-        raise SpecError(f"database {database.name!r} is a {address.kind}, whose capture is not here yet")
-    _make_topics(database, address, tables, settings)
-    name = connector_name(database)
-    with alone(database, address) as source:
-        source.make_signals()
-        found = connect.config(name)
+        raise SpecError(f"database {plan.database.name!r} is a {address.kind}, whose capture is not here yet")
+    for topic in plan.all_topics(address):
+        log.topics.create(topic)
+    with alone(plan.database, address) as source:
+        if not plan.is_outbox:
+            source.make_signals()
+        found = connect.config(plan.name)
         since = FIRST if found is None else f"snapshot-{uuid4()}"
-        claims = claimed(claims_in(found), app, tables, since)
-        password = secrets.told(database.name, address, settings)
-        wanted = connector(database, claims, address, password, settings.connect_options)
-        apply(connect, name, found, wanted)
+        claims = claimed(claims_in(found), app, plan.tables, since)
+        password = secrets.told(plan.database.name, address, settings)
+        apply(connect, plan.name, found, plan.config(claims, address, password, settings.connect_options))
         source.ask_for_snapshots(claims)
 
 
@@ -99,9 +97,3 @@ def _has_failed(connect: Connect, name: str) -> bool:
             hint="mend the cause, then `headwater capture resume`",
         )
     return False
-
-
-def _make_topics(database: Database, address: Address, tables: Sequence[Table], settings: Settings) -> None:
-    log = Log.open(settings)
-    for topic in (*(one.changes for one in tables), *own_topics(database, address)):
-        log.topics.create(topic)

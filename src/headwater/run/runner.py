@@ -6,6 +6,7 @@ from pathlib import Path
 
 from headwater.app import App
 from headwater.capture.connectors import ensure
+from headwater.capture.plan import plans
 from headwater.embedded.jars import Progress as OnProgress
 from headwater.log.log import Log
 from headwater.log.topic import Topic
@@ -49,7 +50,7 @@ def running(
 
 def topics_of(app: App) -> list[Topic]:
     """Every topic that the app declares."""
-    found = [one.changes for one in app.captures]
+    found = [topic for one in plans(app.captures) for topic in one.topics]
     found += [source.topic for one in app.pipelines for source in one.sources]
     found += [topic for one in app.pipelines for sink in one.sinks if (topic := getattr(sink, "topic", None))]
     return list({one.name: one for one in found}.values())
