@@ -36,6 +36,9 @@ from tests.docs.pages import (
 
 RUN = [page for page in PAGES if any(one.kind in ("python", "sh") for one in blocks(page))]
 
+BESIDE = ("registry", "redis")
+"""Servers that pages need beside the broker."""
+
 
 def of_pages(pages: list[Path]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("page", pages, ids=lambda page: str(page.relative_to(ROOT)))
@@ -43,13 +46,14 @@ def of_pages(pages: list[Path]) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def servers(system: Settings) -> Iterator[Settings]:
-    """The shared broker with a registry beside it, which is gone again afterwards."""
-    embedded.up(system, [embedded.SERVERS["registry"]], lambda *_: None)
+    """The shared broker with other servers beside it, which are gone again afterwards."""
+    embedded.up(system, [embedded.SERVERS[one] for one in BESIDE], lambda *_: None)
     try:
         yield system
     finally:
-        stop("registry", system)
-        shutil.rmtree(system.home / "registry")
+        for one in BESIDE:
+            stop(one, system)
+            shutil.rmtree(system.home / one)
 
 
 @pytest.fixture
