@@ -56,6 +56,7 @@ HeadwaterError
 ├── CaptureError                  the capture of a database
 │   ├── DatabaseUnreachable       database-unreachable
 │   ├── DatabaseRefused           database-refused
+│   ├── DatabaseUnfit             database-unfit
 │   ├── ConnectMissing            connect-missing
 │   ├── ConnectUnreachable        connect-unreachable
 │   ├── ConnectRefused            connect-refused
@@ -428,6 +429,12 @@ class DatabaseRefused(CaptureError):
     """A captured database does not do what capture needs."""
 
     code = "database-refused"
+
+
+class DatabaseUnfit(CaptureError):
+    """A database lacks what capture needs; all that it lacks is told at once."""
+
+    code = "database-unfit"
 
 
 class ConnectMissing(CaptureError):

@@ -114,6 +114,8 @@ def test_what_capture_has_passed_can_be_cleaned_away_and_nothing_is_sent_for_it(
 def test_a_second_outbox_of_a_database_is_refused(sales, system, outbox):
     assert outbox
     other = Outbox(sales, topics=[PLACED], table="public.other_outbox")
+    with psycopg.connect(sales.url) as connection:
+        connection.execute(other.ddl)
     with pytest.raises(SpecError, match="has an outbox already"):
         ensure("other", [other], system)
 

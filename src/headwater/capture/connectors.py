@@ -5,11 +5,13 @@ one's rows are asked for by a signal: a row in the database's own log, read in i
 between the steps loses nothing; whoever comes next finds that the signal is missing and sends it.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from uuid import uuid4
 
 from headwater.capture import secrets
+from headwater.capture.checks import demand
 from headwater.capture.claims import FIRST, claimed, claims_in
 from headwater.capture.connect import Config, Connect, ConnectorState
 from headwater.capture.plan import Capture, Plan, plans
@@ -19,12 +21,18 @@ from headwater.errors import ConnectorFailed, SpecError
 from headwater.log.log import Log
 from headwater.settings import Settings
 
+_LOGGER = logging.getLogger("headwater.capture")
 STARTS_WITHIN = timedelta(seconds=90)
 _SETTLES_WITHIN = timedelta(seconds=1)
 
 
 def ensure(app: str, captures: Sequence[Capture], settings: Settings) -> None:
-    """Have all that an app captures captured; returns when the connectors run."""
+    """Have all that an app captures captured; returns when the connectors run.
+
+    The databases are asked first: DatabaseUnfit has all that they lack, with what mends it.
+    """
+    for one in demand(captures, settings):
+        _LOGGER.warning("%s", one)
     for plan in plans(captures):
         _ensure(app, plan, settings)
 
