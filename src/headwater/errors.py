@@ -496,7 +496,7 @@ class SinkRefused(SinkError):
 
 
 class CopyMismatch(SinkError):
-    """The table of a copy is there already, and is not one that the rows fit into."""
+    """The table (or index) of a copy is there already, and is not one that the rows fit into."""
 
     code = "copy-mismatch"
 

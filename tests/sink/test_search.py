@@ -11,7 +11,7 @@ from headwater import App, Database, Pipeline, SearchSink, Settings, Table, embe
 from headwater.clock import wait_until
 from headwater.embedded.ports import a_free_port
 from headwater.embedded.server import stop
-from headwater.errors import ColumnsMismatch, SinkRefused, SinkUnreachable, SpecError, UnknownTopic
+from headwater.errors import CopyMismatch, SinkRefused, SinkUnreachable, SpecError, UnknownTopic
 from headwater.log.dead import DeadLetters
 from headwater.sink.contract import Batch
 from headwater.sink.search_server import SearchServer
@@ -160,7 +160,7 @@ def test_new_columns_are_added_and_another_type_is_refused(search, ask, alias, w
     assert documents(ask, alias)["2"][1] == {"id": 2, "word": "b", "more": {"x": 7}}
     write(sink, [(3, "c", (7, 8), "insert", 2)], more.replace("x: long", "x: long, y: long"))
     assert documents(ask, alias)["3"][1]["more"] == {"x": 7, "y": 8}
-    with pytest.raises(ColumnsMismatch, match="has other types than the rows") as raised:
+    with pytest.raises(CopyMismatch, match="has other types than the rows") as raised:
         write(sink, [(4, 1, "insert", 3)], ROWS.replace("word string", "word long"))
     assert raised.value.detail == "word: text in the index, long in the rows"
     assert "headwater rebuild" in raised.value.hint

@@ -26,6 +26,7 @@ from headwater.cli import (
     servers,
     tail,
     topics,
+    verify,
 )
 from headwater.cli.output import ERRORS
 from headwater.errors import HeadwaterError
@@ -60,7 +61,7 @@ def root(
 
 _VERBS: tuple[Callable[..., None], ...] = (
     *(servers.up, servers.down, servers.status, doctor.doctor),
-    *(run.run, explain.explain, rehearse.rehearse, produce.produce, tail.tail, lag.lag),
+    *(run.run, explain.explain, rehearse.rehearse, verify.verify, produce.produce, tail.tail, lag.lag),
 )
 for verb in _VERBS:
     app.command()(verb)

@@ -6,6 +6,7 @@ rows of one batch and the batch's identity: when a batch is tried again (after a
 machine), the number is the same and so are the rows, though not their order or their partitions.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from headwater.settings import Settings
+from headwater.sink.keyed import Keyed, Keys, Row
 
 Guarantee = Literal["at-most-once", "at-least-once", "exactly-once"]
 GUARANTEES: tuple[Guarantee, ...] = ("at-most-once", "at-least-once", "exactly-once")
@@ -52,3 +54,15 @@ class Sink(Protocol):
 
         An output that refuses single rows for good makes dead letters of them and tells how many.
         """
+
+
+@runtime_checkable
+class KeyedSink(Sink, Protocol):
+    """An output that keeps the newest row of every key, and can be read."""
+
+    @property
+    def keyed(self) -> Keyed:
+        """How its rows are told apart."""
+
+    def read(self, columns: StructType, settings: Settings, keys: Keys | None = None) -> Iterator[Row]:
+        """The rows that it keeps, or those of some keys; the same row may come twice while it changes."""

@@ -5,8 +5,9 @@ than what is there changes nothing. So it does not matter how often changes are 
 whom; a batch that is tried again and a whole log that is replayed both end in the same rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -28,6 +29,13 @@ _KEYS = (
     *(spark.DateType, spark.TimestampType, spark.TimestampNTZType),
 )
 _VALUES = (*_KEYS, spark.FloatType, spark.DoubleType, spark.DayTimeIntervalType)
+
+
+Keys = Collection[tuple[Any, ...]]
+"""Keys of rows, each with the values of its columns in the order of the sink's `key`."""
+
+Row = dict[str, Any]
+"""A row by its columns."""
 
 
 @dataclass(frozen=True)

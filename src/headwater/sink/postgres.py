@@ -4,7 +4,7 @@ The table is made from the rows' types when it is not there, and checked when it
 one transaction (see `postgres_store`), so readers never see half of one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -20,9 +20,10 @@ from headwater.log.formats.changes import POSITION
 from headwater.settings import Settings
 from headwater.sink.by_key import tried, write_by_key
 from headwater.sink.contract import Batch, Guarantee
-from headwater.sink.keyed import Keyed
+from headwater.sink.keyed import Keyed, Keys, Row
 from headwater.sink.postgres_edge import connected, translated
 from headwater.sink.postgres_marks import Marks
+from headwater.sink.postgres_reading import rows_of
 from headwater.sink.postgres_store import PostgresStore
 from headwater.sink.postgres_table import NAME, CopyTable
 
@@ -82,6 +83,11 @@ class PostgresSink:
         except Exception:
             _PREPARED.pop((address, table), None)  # the table may not be as it was
             raise
+
+    def read(self, columns: StructType, settings: Settings, keys: Keys | None = None) -> Iterator[Row]:
+        """The rows of the copy, or of some keys."""
+        table = CopyTable(self.name, columns, self.keyed.keys)
+        return rows_of(connected(self._address(settings)), table, keys)
 
     def _address(self, settings: Settings) -> Address:
         try:

@@ -5,7 +5,7 @@ changes is newer, Redis decides itself (see `redis_store`). A row that was delet
 position is remembered elsewhere for a while.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -20,7 +20,8 @@ from headwater.log.formats.changes import POSITION
 from headwater.settings import Settings
 from headwater.sink.by_key import write_by_key
 from headwater.sink.contract import Batch, Guarantee
-from headwater.sink.keyed import Keyed
+from headwater.sink.keyed import Keyed, Keys, Row
+from headwater.sink.redis_reading import RedisRows
 from headwater.sink.redis_store import Form, RedisStore
 
 REMEMBERED = timedelta(days=7)
@@ -78,6 +79,12 @@ class RedisSink:
             remembered=REMEMBERED,
         )
         write_by_key(rows, self.keyed, self.name, store)
+
+    def read(self, columns: StructType, settings: Settings, keys: Keys | None = None) -> Iterator[Row]:
+        """The rows of the copy, or of some keys."""
+        given = (self.prefix or self.name, self.form, columns, self.keyed.keys)
+        rows = RedisRows(self._url(settings), *given)
+        return rows.all() if keys is None else rows.some(keys)
 
     def _url(self, settings: Settings) -> str:
         url = self.url or embedded.redis_url(settings)

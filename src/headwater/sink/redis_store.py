@@ -127,21 +127,33 @@ def _run(url: str, words: list[Any]) -> None:
         _script(url)(args=words)
 
 
+@contextmanager
+def reading(url: str) -> Iterator[Any]:
+    """A client to read with; what Redis says in the block is an error of ours."""
+    with _translated():
+        yield _client(url)
+
+
 @cache
 def _script(url: str) -> Any:
-    """The script at a Redis, by a client that this process keeps."""
+    """The script at a Redis."""
+    return _client(url).register_script(_SCRIPT)
+
+
+@cache
+def _client(url: str) -> Any:
+    """A client that this process keeps."""
     from redis import Redis  # noqa: PLC0415 - only workers that write there load it
     from redis.backoff import NoBackoff  # noqa: PLC0415
     from redis.retry import Retry  # noqa: PLC0415
 
     retry, connect = Retry(NoBackoff(), 0), _CONNECT_WITHIN
     try:
-        client = Redis.from_url(url, socket_timeout=_WITHIN, socket_connect_timeout=connect, retry=retry)
+        return Redis.from_url(url, socket_timeout=_WITHIN, socket_connect_timeout=connect, retry=retry)
     except ValueError:  # which would say the URL's parts, the password perhaps among them
         raise SinkRefused(
             "the URL of Redis cannot be read", hint="write redis://:password@host:6379/0"
         ) from None
-    return client.register_script(_SCRIPT)
 
 
 @contextmanager

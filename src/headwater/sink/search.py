@@ -6,7 +6,7 @@ dead letter.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,10 +20,11 @@ from headwater.log.formats.changes import POSITION
 from headwater.settings import Settings
 from headwater.sink.by_key import write_by_key
 from headwater.sink.contract import Batch, Guarantee
-from headwater.sink.keyed import Keyed
+from headwater.sink.keyed import Keyed, Keys, Row
 from headwater.sink.refused import bury
 from headwater.sink.search_index import Index
 from headwater.sink.search_mapping import mapping
+from headwater.sink.search_reading import SearchRows
 from headwater.sink.search_server import SearchServer
 from headwater.sink.search_store import SearchStore
 
@@ -78,6 +79,12 @@ class SearchSink:
         store = SearchStore(url=url, alias=self.name, columns=columns, keys=self.keyed.keys)
         refused = write_by_key(rows, self.keyed, self.name, store)
         return bury(refused, batch, f"search.{self.name}")  # a topic may have the copy's name
+
+    def read(self, columns: StructType, settings: Settings, keys: Keys | None = None) -> Iterator[Row]:
+        """The rows of the copy, or of some keys."""
+        with SearchServer(self._url(settings)) as server:
+            rows = SearchRows(server, self.name, columns, self.keyed.keys)
+            yield from rows.all() if keys is None else rows.some(keys)
 
     def _url(self, settings: Settings) -> str:
         url = self.url or embedded.search_url(settings)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from headwater.errors import ColumnsMismatch, SinkRefused
+from headwater.errors import CopyMismatch, SinkRefused
 from headwater.sink.search_server import Answer, SearchServer
 
 DELETES_KEPT = "1h"
@@ -78,7 +78,7 @@ class Index:
     def _fit(self, has: Mapping[str, Any], mapping: Mapping[str, Any]) -> None:
         wanted: Mapping[str, Any] = mapping["properties"]
         if different := list(_different(has, wanted)):
-            raise ColumnsMismatch(
+            raise CopyMismatch(
                 f"the index behind {self._alias!r} has other types than the rows",
                 detail="\n".join(different),
                 hint=_REBUILD,

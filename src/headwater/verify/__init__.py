@@ -1,0 +1,1 @@
+"""Verify: whether a copy is what its source says, and which rows are not."""
