@@ -30,7 +30,7 @@ POSTGRES: Mapping[str, tuple[str, ...]] = {
     "timestamp": ("timestamp_ntz",),
     "timestamptz": ("timestamp", "string"),
     "time": ("long",),
-    **dict.fromkeys(("text", "varchar", "bpchar", "char", "name", "citext", "uuid", "enum"), _TEXT),
+    **dict.fromkeys(("text", "varchar", "bpchar", "char", "uuid", "enum"), _TEXT),
     **dict.fromkeys(("json", "jsonb", "xml", "tsvector", "interval", "timetz"), _TEXT),
     **dict.fromkeys(("inet", "cidr", "macaddr", "macaddr8", "int4range", "int8range", "numrange"), _TEXT),
     **dict.fromkeys(("tsrange", "tstzrange", "daterange"), _TEXT),
