@@ -57,6 +57,7 @@ HeadwaterError
 │   ├── DatabaseUnreachable       database-unreachable
 │   ├── DatabaseRefused           database-refused
 │   ├── DatabaseUnfit             database-unfit
+│   ├── CaptureGap                capture-gap
 │   ├── ConnectMissing            connect-missing
 │   ├── ConnectUnreachable        connect-unreachable
 │   ├── ConnectRefused            connect-refused
@@ -435,6 +436,12 @@ class DatabaseUnfit(CaptureError):
     """A database lacks what capture needs; all that it lacks is told at once."""
 
     code = "database-unfit"
+
+
+class CaptureGap(CaptureError):
+    """Changes were not captured for a while, and what is in the log would not fit what comes."""
+
+    code = "capture-gap"
 
 
 class ConnectMissing(CaptureError):

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from headwater import Database, Log, Outbox, Settings, Topic, embedded
-from headwater.capture.connectors import ensure
+from headwater.capture.capturing import ensure
 from headwater.clock import wait_until
 from headwater.errors import SpecError
-from tests.capture.capturing import SOON, own_database
+from tests.capture.captured import SOON, own_database
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("connect")]
 

@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 from headwater import Database, Log, Settings, Table, embedded
+from headwater.capture.capturing import ensure
 from headwater.capture.claims import claims_in
 from headwater.capture.connect import Connect
-from headwater.capture.connectors import ensure
 from headwater.clock import wait_until
 from headwater.embedded.server import running
-from tests.capture.capturing import SCHEMA, SOON, changes, come, own_database, rows_of
+from tests.capture.captured import SCHEMA, SOON, changes, come, own_database, rows_of
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("connect")]
 TABLE = "(id bigint PRIMARY KEY, product text DEFAULT 'none', amount numeric(10, 2), placed_at timestamptz)"

@@ -7,7 +7,8 @@ What it says is passed on without the secrets that were sent to it.
 import json
 import time
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -24,6 +25,7 @@ Config = Mapping[str, str]
 _ANSWER_WITHIN = 30.0
 _AGREE_WITHIN = timedelta(seconds=60)
 _SECRETS = ("password", "secret", "jaas", "credentials")
+_GONE = "no longer available on the server"
 _REASONS = ("no known leader", "Request timed out", "momentarily")
 
 
@@ -83,10 +85,17 @@ class Connect:
         found = self._ask("GET", f"connectors/{quote(name)}/status", may_lack=True)
         return found and _state(found)
 
+    def create(self, name: str, config: Config) -> None:
+        """Make a connector that is at rest."""
+        with _hidden(config):
+            self._check(config)
+            self._ask("POST", "connectors", {"name": name, "config": config, "initial_state": "STOPPED"})
+
     def put(self, name: str, config: Config) -> None:
         """Make a connector, or change it; ConnectRefused when Connect finds a mistake in it."""
-        self._check(config)
-        self._ask("PUT", f"connectors/{quote(name)}/config", dict(config))
+        with _hidden(config):
+            self._check(config)
+            self._ask("PUT", f"connectors/{quote(name)}/config", dict(config))
 
     def stop(self, name: str) -> None:
         """End its task; it keeps its place."""
@@ -124,9 +133,9 @@ class Connect:
         values = (one["value"] for one in found["configs"] if one["value"])
         errors = [f"{one['name']}: {said}" for one in values for said in one["errors"]]
         if errors:
-            raise self._refused("a connector", without_secrets("\n".join(errors), config))
+            raise self._refused("a connector", "\n".join(errors))
 
-    def _ask(self, method: str, path: str, said: Config | None = None, *, may_lack: bool = False) -> Any:
+    def _ask(self, method: str, path: str, said: Any = None, *, may_lack: bool = False) -> Any:
         deadline = Deadline(_AGREE_WITHIN)
         while True:
             status, answer = self._once(method, path, said)
@@ -141,10 +150,10 @@ class Connect:
                     hint="its user and password stand in its URL: https://user:password@host:8083",
                 )
             if deadline.passed or not _is_passing(status, words):
-                raise self._refused(f"HTTP {status}", without_secrets(words, said or {}))
+                raise self._refused(f"HTTP {status}", words)
             time.sleep(0.2)
 
-    def _once(self, method: str, path: str, said: Config | None) -> tuple[int, Any]:
+    def _once(self, method: str, path: str, said: Any) -> tuple[int, Any]:
         body = None if said is None else json.dumps(said)
         try:
             connection = self._open()
@@ -167,18 +176,24 @@ class Connect:
         return ConnectRefused(f"Kafka Connect at {self.shown} refused: {what}", detail=words)
 
 
-def without_secrets(said: str, config: Config) -> str:
-    """What Connect says, without the values that nobody may read."""
-    for name, value in config.items():
-        if len(value) > 2 and any(one in name.lower() for one in _SECRETS):
-            said = said.replace(value, "…")
-    return said
+@contextmanager
+def _hidden(config: Config) -> Iterator[None]:
+    """What Connect says is passed on without the values that nobody may read."""
+    try:
+        yield
+    except ConnectRefused as error:
+        for name, value in config.items():
+            if len(value) > 2 and any(one in name.lower() for one in _SECRETS):
+                error.detail = error.detail.replace(value, "…")
+        raise
 
 
 def cause_of(trace: str) -> str:
     """What a trace of Java's says in the end: the innermost cause, without its class."""
     lines = [line for line in trace.splitlines() if line and not line.startswith(("\t", " "))]
     causes = [line for line in lines if line.startswith("Caused by: ")]
+    if any(_GONE in one for one in lines):
+        return "the database no longer has what was not read: its slot is gone, or was made anew"
     said = causes[-1].removeprefix("Caused by: ") if causes else next(iter(lines), "")
     name, colon, words = said.partition(": ")
     return words if colon and " " not in name else said

@@ -11,37 +11,56 @@ from itertools import groupby
 from typing import Any
 
 import psycopg
+from psycopg.rows import namedtuple_row
 
 from headwater.capture.claims import FIRST, Claims
 from headwater.capture.configs import SIGNALS
 from headwater.capture.database import Address, Database
 from headwater.errors import DatabaseRefused, DatabaseUnreachable
 
-_PATIENCE = 120
+_PATIENCE_S = 120
 _LOCK = "SELECT pg_advisory_lock(hashtext(%s))"
-_LACKS = "SELECT to_regclass(%s) IS NULL"
+_LACKS = "SELECT to_regclass(%s) IS NULL AS it"
 _MAKE = (
     "CREATE SCHEMA IF NOT EXISTS headwater_capture",
     "CREATE TABLE IF NOT EXISTS headwater_capture.signals (id text PRIMARY KEY, type text, data text)",
 )
+_UNMAKE = "DROP SCHEMA IF EXISTS headwater_capture CASCADE"
 _SIGNAL = (
-    "INSERT INTO {table} (id, type, data) SELECT %s, 'execute-snapshot', %s "
-    "WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE id = %s)"
+    "INSERT INTO headwater_capture.signals (id, type, data) SELECT %s, 'execute-snapshot', %s "
+    "WHERE NOT EXISTS (SELECT 1 FROM headwater_capture.signals WHERE id = %s)"
 )
+_SLOT = """
+SELECT s.active, s.wal_status, s.confirmed_flush_lsn::text AS position,
+       pg_wal_lsn_diff(pg_current_wal_lsn(), s.confirmed_flush_lsn)::bigint AS lag_bytes,
+       extract(epoch FROM CASE WHEN s.active THEN coalesce(r.flush_lag, '0')
+               ELSE now() - (to_jsonb(s) ->> 'inactive_since')::timestamptz END)::float AS lag_s,
+       pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn)::bigint AS retained_bytes,
+       (SELECT nullif(setting::bigint, -1) * 1024 * 1024 FROM pg_settings
+        WHERE name = 'max_slot_wal_keep_size') AS limit_bytes
+FROM pg_replication_slots s LEFT JOIN pg_stat_replication r ON r.pid = s.active_pid WHERE s.slot_name = %s
+"""
+_DROP_SLOT = (
+    "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND NOT active"
+)
+_DROP_PUBLICATION = "DROP PUBLICATION IF EXISTS {}"
 
 
 class Source:
-    """A captured database; each word to it stands for itself."""
+    """A captured PostgreSQL; each word to it stands for itself."""
 
     def __init__(self, database: Database, address: Address, connection: Any) -> None:
         self._database, self._address, self._connection = database, address, connection
-        self._signals = SIGNALS[address.kind]
 
     def make_signals(self) -> None:
         """Have the table of signals; a connector sees only what is there when it starts."""
-        if self.rows(_LACKS, self._signals)[0][0]:
+        if self.rows(_LACKS, SIGNALS["postgres"])[0].it:
             for statement in _MAKE:
                 self.rows(statement)
+
+    def drop_signals(self) -> None:
+        """Have it no more."""
+        self.rows(_UNMAKE)
 
     def ask_for_snapshots(self, claims: Claims) -> None:
         """Signal for every table that came after the first snapshot, unless that was done."""
@@ -51,15 +70,25 @@ class Source:
 
     def ask_for_snapshot(self, name: str, tables: list[str]) -> None:
         """Signal for a snapshot of these tables, once for each name."""
-        told = json.dumps(
-            {"data-collections": [one.replace(".", r"\.") for one in tables], "type": "INCREMENTAL"}
-        )
-        self.rows(_SIGNAL.format(table=self._signals), name, told, name)
+        patterns = [one.replace(".", r"\.") for one in tables]
+        self.rows(_SIGNAL, name, json.dumps({"data-collections": patterns, "type": "INCREMENTAL"}), name)
 
-    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    def slot(self, name: str) -> Any | None:
+        """How a replication slot is; None when there is none."""
+        return next(iter(self.rows(_SLOT, name)), None)
+
+    def drop_slot(self, name: str) -> bool:
+        """Drop a slot and the publication of its name; False while somebody still reads from it."""
+        self.rows(_DROP_SLOT, name)
+        if self.slot(name) is not None:
+            return False
+        self.rows(_DROP_PUBLICATION.format(name))
+        return True
+
+    def rows(self, sql: str, *values: object) -> list[Any]:
         """What the database answers."""
         try:
-            with self._connection.cursor() as cursor:
+            with self._connection.cursor(row_factory=namedtuple_row) as cursor:
                 cursor.execute(sql, values or None)
                 return list(cursor.fetchall()) if cursor.description else []
         except psycopg.Error as error:
@@ -83,7 +112,7 @@ def opened(database: Database, address: Address) -> Iterator[Source]:
             autocommit=True,
             connect_timeout=10,
             application_name="headwater",
-            options=f"-c lock_timeout={_PATIENCE}s",
+            options=f"-c lock_timeout={_PATIENCE_S}s",
         )
     except psycopg.OperationalError as error:
         raise DatabaseUnreachable(

@@ -13,6 +13,7 @@ import typer
 
 from headwater import __version__
 from headwater.cli import (
+    capture,
     dead,
     doctor,
     explain,
@@ -65,6 +66,7 @@ _VERBS: tuple[Callable[..., None], ...] = (
 )
 for verb in _VERBS:
     app.command()(verb)
+app.add_typer(capture.app, name="capture")
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(schemas.app, name="schemas")

@@ -16,6 +16,7 @@ from headwater.python_files import topic_in
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGT])B")
 _OFFSET = re.compile(r"[0-9]{1,18}")
 
 BASE64 = "base64:"
@@ -37,6 +38,14 @@ def duration(text: str) -> timedelta:
     if found < timedelta(milliseconds=1):
         raise typer.BadParameter(f"{text!r} is too short a duration: the least is 1ms")
     return found
+
+
+def size(text: str) -> int:
+    """A size in bytes such as 200KB, 500MB, 10GB, 1TB."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not a size: write 200KB, 500MB, 10GB or 1TB")
+    return int(float(match[1]) * 1000 ** (1 + "KMGT".index(match[2])))
 
 
 def spoken(length: timedelta) -> str:

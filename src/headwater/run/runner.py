@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.app import App
-from headwater.capture.connectors import ensure
+from headwater.capture.capturing import ensure
 from headwater.capture.plan import plans
 from headwater.embedded.jars import Progress as OnProgress
 from headwater.log.log import Log

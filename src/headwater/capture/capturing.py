@@ -1,0 +1,172 @@
+"""Capturing: what an app captures, brought about, held up, looked at and ended.
+
+First the topics are made, then the connector of each database is made, or changed when a table is new. A new
+one's rows are asked for by a signal: a row in the database's own log, read in its order, so that a crash
+between the steps loses nothing; whoever comes next finds that the signal is missing and sends it.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from uuid import uuid4
+
+from headwater.capture import connectors, secrets
+from headwater.capture.checks import demand
+from headwater.capture.claims import FIRST, Claims, claimed, claims_in, released
+from headwater.capture.connect import Connect
+from headwater.capture.health import Health, health
+from headwater.capture.plan import Capture, Plan, plans
+from headwater.capture.source import Source, alone, opened
+from headwater.clock import wait_until
+from headwater.errors import CaptureGap, ConnectorFailed
+from headwater.log.connection import Connection
+from headwater.log.log import Log
+from headwater.log.positions import Positions
+from headwater.settings import Settings
+
+_LOGGER = logging.getLogger("headwater.capture")
+_LEAVES_WITHIN = timedelta(seconds=60)
+
+
+def ensure(app: str, captures: Sequence[Capture], settings: Settings) -> None:
+    """Have all that an app captures captured; returns when the connectors run.
+
+    The databases are asked first: DatabaseUnfit has all that they lack, with what mends it.
+    """
+    wanted = capturing(app, captures, settings)
+    for one in wanted:
+        one.knock()
+    for found in demand(captures, settings):
+        _LOGGER.warning("%s", found)
+    for one in wanted:
+        one.up()
+
+
+def capturing(app: str, captures: Sequence[Capture], settings: Settings) -> "list[Capturing]":
+    """What an app captures, connector by connector."""
+    return [Capturing(app, plan, settings) for plan in plans(captures)]
+
+
+class Capturing:
+    """One connector, as an app wants it."""
+
+    def __init__(self, app: str, plan: Plan, settings: Settings) -> None:
+        self.plan, self._app, self._settings = plan, app, settings
+        self._address = plan.database.address(settings)
+        self._connect = Connect.open(settings)
+
+    def knock(self) -> None:
+        """Find out whether Connect and the database are there: that may pass, and what else is wrong not."""
+        self._connect.names()
+        with opened(self.plan.database, self._address):
+            pass
+
+    def up(self) -> None:
+        """Have it run with the app's tables; returns when it does."""
+        log = Log.open(self._settings)
+        for topic in self.plan.all_topics(self._address):
+            log.topics.create(topic)
+        with self._alone() as source:
+            if not self.plan.is_outbox:
+                source.make_signals()
+            claims = self._claim()
+            connectors.apply(self._connect, self.plan.name, self._config(claims))
+            source.ask_for_snapshots(claims)
+
+    def health(self) -> Health:
+        """How it is."""
+        return health(self.plan, self._address, self._connect)
+
+    @property
+    def place(self) -> str:
+        """What its database keeps for it, in words."""
+        return f"slot and publication {self.plan.slot}: the database keeps its log from here on"
+
+    def pause(self) -> None:
+        """Let it rest; the database keeps its log for it."""
+        self._connect.pause(self.plan.name)
+
+    def resume(self) -> None:
+        """Let it go on, or start what failed of it."""
+        connectors.start(self._connect, self.plan.name)
+
+    def snapshot(self, tables: Sequence[str]) -> None:
+        """Ask for the rows of these tables once more, beside their changes."""
+        with self._alone() as source:
+            source.ask_for_snapshot(f"snapshot-{uuid4()}", list(tables))
+
+    def remove(self, *, for_good: bool = False) -> bool:
+        """Give the app's tables up; False when other apps keep the connector.
+
+        For good means without its place in the database's log: what happens from now on is never told.
+        """
+        name = self.plan.name
+        with self._alone() as source:
+            found = self._connect.config(name)
+            left = released(claims_in(found), self._app)
+            if left:
+                connectors.apply(self._connect, name, self._config(left))
+                return False
+            if for_good and found is None:  # its place may be there still
+                self._connect.create(name, self._config(claimed({}, self._app, self.plan.tables, FIRST)))
+            if for_good or found is not None:
+                connectors.stop(self._connect, name)
+            if for_good:
+                self._connect.forget(name)
+                self._drop(source)
+            self._connect.delete(name)
+        return True
+
+    def _claim(self) -> Claims:
+        """The claims with the app's; the first time, the connector's own snapshot has its tables."""
+        found = self._connect.config(self.plan.name)
+        known = claims_in(found)
+        claims = claimed(known, self._app, self.plan.tables, f"snapshot-{uuid4()}")
+        if found is None and self._is_first(claims):
+            return claimed({}, self._app, self.plan.tables, FIRST)
+        if found is not None:
+            self._refuse_gaps(set(claims) - set(known))
+        return claims
+
+    def _is_first(self, claims: Claims) -> bool:
+        """Whether there was no such connector before: it is made, at rest, to see whether it has a place."""
+        self._connect.create(self.plan.name, self._config(claims))
+        if self._connect.offsets(self.plan.name):
+            return False
+        try:
+            self._refuse_gaps(self.plan.tables)
+        except CaptureGap:
+            self._connect.delete(self.plan.name)
+            raise
+        return True
+
+    def _refuse_gaps(self, tables: Iterable[str]) -> None:
+        """What a topic has of an earlier capture goes on for ever: rows that went in between never go."""
+        if self.plan.is_outbox:
+            return
+        log, positions = Log.open(self._settings), Positions(Connection(self._settings))
+        topics = [f"{self.plan.database.name}.{one}" for one in sorted(tables)]
+        old = [one for one in topics if any(positions.end(one, range(log.topics.partitions(one))).values())]
+        if old:
+            raise CaptureGap(
+                f"topic {old[0]!r} has changes of an earlier capture, whose place is lost",
+                detail="rows that were deleted since then would stay in it, and in every copy",
+                hint=f"delete it, and build the copies anew: headwater topics delete {' '.join(old)}",
+            )
+
+    def _config(self, claims: Claims) -> dict[str, str]:
+        password = secrets.told(self.plan.database.name, self._address, self._settings)
+        return self.plan.config(claims, self._address, password, self._settings.connect_options)
+
+    def _drop(self, source: Source) -> None:
+        if not wait_until(lambda: source.drop_slot(self.plan.slot), _LEAVES_WITHIN):
+            raise ConnectorFailed(
+                f"slot {self.plan.slot!r} is still read from",
+                hint="is another Kafka Connect running this connector?",
+            )
+        if not self.plan.is_outbox:
+            source.drop_signals()
+
+    def _alone(self) -> AbstractContextManager[Source]:
+        return alone(self.plan.database, self._address)
