@@ -7,12 +7,12 @@ import psycopg
 import pytest
 
 from headwater import Database, Log, Settings, Table
+from headwater.capture.capturing import ensure
 from headwater.capture.checks import check
 from headwater.capture.checks.fits import IN_ARRAYS, POSTGRES
-from headwater.capture.connectors import ensure
 from headwater.clock import wait_until
 from headwater.errors import Undecodable
-from tests.capture.capturing import SOON, own_database
+from tests.capture.captured import SOON, own_database
 from tests.capture.kinds import Kind, in_spark, is_same, kinds
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("connect")]
