@@ -19,14 +19,13 @@ from headwater.clock import Deadline
 from headwater.errors import DatabaseRefused, DatabaseUnreachable
 from headwater.settings import Settings
 from headwater.verify.canonical import Digest, Row, digest_of
+from headwater.verify.postgres_columns import TEXTS, forms
 from headwater.verify.sides import Key, OnProgress
 
 _AT_ONCE = 500
 _FETCHED = 5_000
 _SELECT = "SELECT {columns} FROM {table}"
 _MICROSECOND = timedelta(microseconds=1)
-_AS_TEXT = ("json", "jsonb", "uuid", "interval", "inet", "cidr", "timetz")
-"""PostgreSQL's types of which psycopg would make something else than their text."""
 
 
 class DatabaseSource:
@@ -36,7 +35,8 @@ class DatabaseSource:
 
     def __init__(self, table: Table, settings: Settings) -> None:
         self._table, self._address = table, table.database.address(settings)
-        self._select = Select.of(table, self._address)
+        with self._opened() as connection:
+            self._select = Select.of(table, forms(connection, table) if self._is_postgres else None)
         self._digest = digest_of(table.columns)
 
     def digests(self, progress: OnProgress) -> dict[Key, Digest]:
@@ -65,12 +65,16 @@ class DatabaseSource:
         with self._opened() as connection:
             return {self._key(row): row for row in self._select.some(connection, keys)}
 
+    @property
+    def _is_postgres(self) -> bool:
+        return self._address.kind == "postgres"
+
     def _key(self, row: Row) -> Key:
         return tuple(row[one] for one in self._table.keys)
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
-        opened = _postgres if self._address.kind == "postgres" else _mariadb
+        opened = _postgres if self._is_postgres else _mariadb
         with opened(self._table.database, self._address) as connection:
             yield connection
 
@@ -86,15 +90,15 @@ class Select:
     turns: tuple[Callable[[Any], Any], ...]
 
     @classmethod
-    def of(cls, table: Table, address: Address) -> "Select":
-        """Those about this table."""
-        mark = '"' if address.kind == "postgres" else "`"
-        quoted = [f"{mark}{one}{mark}" for one in (*table.columns.names, *table.keys)]
-        count = len(table.columns.names)
+    def of(cls, table: Table, forms: Mapping[str, str] | None) -> "Select":
+        """Those about this table; with `forms`, which a PostgreSQL has, for its columns."""
+        mark = "`" if forms is None else '"'
+        columns = [(forms or {}).get(one, f"{mark}{one}{mark}") for one in table.columns.names]
         name = ".".join(f"{mark}{one}{mark}" for one in table.name.split("."))
+        keys = ", ".join(f"{mark}{one}{mark}" for one in table.keys)
         return cls(
-            _SELECT.format(columns=", ".join(quoted[:count]), table=name),
-            f"({', '.join(quoted[count:])})",
+            _SELECT.format(columns=", ".join(columns), table=name),
+            f"({keys})",
             f"({', '.join(['%s'] * len(table.keys))})",
             tuple(table.columns.names),
             tuple(_turn(one.dataType) for one in table.columns.fields),
@@ -132,8 +136,15 @@ def _turn(kind: spark.DataType) -> Callable[[Any], Any]:
             inside = _turn(kind.elementType)
             return lambda found: [None if one is None else inside(one) for one in found]
         case spark.BinaryType():
-            return bytes
+            return _bytes
     return lambda value: value
+
+
+def _bytes(value: Any) -> bytes:
+    """A row of bits is told as bytes, the lowest first."""
+    if isinstance(value, str):
+        return int(value, 2).to_bytes(-(-len(value) // 8), "little")
+    return bytes(value)
 
 
 def _whole(value: Any) -> int:
@@ -154,7 +165,7 @@ def _postgres(database: Database, address: Address) -> Iterator[Any]:
         connection = psycopg.connect(
             **_place(address), dbname=address.name, connect_timeout=10, options="-c timezone=UTC"
         )
-        for one in _AS_TEXT:
+        for one in TEXTS:
             connection.adapters.register_loader(one, TextLoader)
         with connection:
             yield connection
