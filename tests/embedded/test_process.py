@@ -136,6 +136,18 @@ def test_a_process_listens_on_its_own_port_and_on_no_other(folder: Path) -> None
     assert not alive.listens_on(port)
 
 
+def test_a_process_that_was_seen_to_listen_is_not_looked_at_again_while_it_lives(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = a_free_port()
+    alive = started(folder, LISTENS.format(port=port))
+    assert alive.listens_on(port)
+    monkeypatch.setattr(psutil.Process, "net_connections", None)
+    assert alive.listens_on(port)
+    alive.stop(SOON)
+    assert not alive.listens_on(port)
+
+
 def test_a_connection_to_a_port_is_not_listening_on_it(folder: Path) -> None:
     with socket.create_server((LOOPBACK, 0)) as rival:
         port = rival.getsockname()[1]

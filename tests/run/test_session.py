@@ -257,6 +257,14 @@ def test_options_of_the_settings_stand_above_ours(tmp_path):
     assert "-Xmx3g" in command.options(properties)
 
 
+@pytest.mark.parametrize(("place", "is_ours"), [(None, True), ("s3a://bank/checkpoints", False)])
+def test_logs_of_checkpoints_are_written_without_a_process_for_each_where_they_are_on_this_machine(
+    tmp_path, place, is_ours
+):
+    properties = tuned(Settings(home=tmp_path, checkpoints=place), 4, tmp_path)
+    assert ("spark.sql.streaming.checkpointFileManagerClass" in properties) is is_ours
+
+
 def test_a_collector_of_the_users_takes_the_place_of_ours():
     options = command.options({"spark.driver.extraJavaOptions": "-XX:+UseG1GC -Dname='a b'"})
     assert "-XX:+UseParallelGC" not in options

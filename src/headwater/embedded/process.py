@@ -25,6 +25,8 @@ from headwater.errors import ServerFailed
 _MARK = "SERVER_OF_FOLDER"
 _FOREIGN = ("KAFKA_", "LOG4J_", "HEADWATER_")
 _KILLED_WITHIN = timedelta(seconds=10)
+_listening: set[tuple["Identity", int]] = set()
+"""What was seen to listen: to look costs milliseconds, and is asked for in every batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,13 +63,11 @@ class Identity:
     def listens_on(self, port: int) -> bool:
         """Whether it is this process that listens there, or one that it started (java may be a script)."""
         process = self._process()
-        try:
-            return process is not None and (
-                _listens(process, port)
-                or any(_listens(one, port) for one in process.children(recursive=True))
-            )
-        except psutil.Error:  # gone meanwhile
+        if process is None:
             return False
+        if (self, port) not in _listening and _one_listens(process, port):
+            _listening.add((self, port))
+        return (self, port) in _listening
 
     def stop(self, within: timedelta, signal: Signals = Signals.SIGTERM) -> None:
         """Ask it to end, and end it when it does not."""
@@ -127,6 +127,13 @@ def _mark(process: psutil.Process) -> str:
         return process.environ().get(_MARK, "")
     except (psutil.Error, OSError):  # another user's, or gone
         return ""
+
+
+def _one_listens(process: psutil.Process, port: int) -> bool:
+    try:
+        return any(_listens(one, port) for one in (process, *process.children(recursive=True)))
+    except psutil.Error:  # gone meanwhile
+        return False
 
 
 def _listens(process: psutil.Process, port: int) -> bool:

@@ -45,6 +45,7 @@ class Columnar:
         self._shelf: Shelf | None = None
         self._manifests: dict[int, Manifest] = {}
         self._said: dict[int, dict[str, Folder | None]] = {}
+        self._nothing: dict[str, DataFrame] = {}
         self._persisted: DataFrame | None = None
 
     def answer(self, rows: DataFrame, number: int) -> DataFrame:
@@ -133,7 +134,7 @@ class Columnar:
         return found
 
     def _written(self, rows: DataFrame, number: int, passed: int, shelf: Shelf) -> dict[str, Written]:
-        stage = Gathering()
+        stage = Gathering(self._nothing)
         if len(self._pipeline.sources) + len(self._steps.met) > 2:  # once decoded, read by several
             self._persisted = rows = rows.persist()
         with on(stage), blamed(self._pipeline):

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from headwater.errors import BadPipeline
 from headwater.run.carried import CARRIED
@@ -36,11 +35,7 @@ class Gate:
 
 def marked(rows: DataFrame, event_time: str) -> DataFrame:
     """The rows with the mark that a watermark leaves on the event time; how long it waits is no matter."""
-    columns = [
-        F.col(one).alias(one, metadata={_MARK: 0}) if one == event_time else F.col(one)
-        for one in rows.columns
-    ]
-    return rows.select(*columns)
+    return rows.withMetadata(event_time, {_MARK: 0}) if event_time in rows.columns else rows
 
 
 def gates(rows: DataFrame) -> list[Gate]:

@@ -31,6 +31,7 @@ from headwater.settings import Settings
 TRIES = 4
 """How often a task is tried before its batch fails, on one machine as on a cluster."""
 _LOOPBACK = "127.0.0.1"
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 
 @dataclass
@@ -110,7 +111,12 @@ def tuned(settings: Settings, slots: int, connectors: Path) -> dict[str, str]:
         "spark.sql.streaming.maxBatchesToRetainInMemory": "1",  # two copies of all state, or one
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",  # real time; the default is 50
         "spark.scheduler.mode": "FAIR",  # or one pipeline's long batch would hold up the others
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # asks Java twice for each column
     }
+    if settings.checkpoint_root.startswith("file:"):  # the default runs `readlink` for each file of a log
+        always["spark.sql.streaming.checkpointFileManagerClass"] = (
+            f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
+        )
     return always | place | dict(settings.spark_options)
 
 

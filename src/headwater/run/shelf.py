@@ -35,6 +35,7 @@ class Shelf:
         self._files = self._path("").getFileSystem(configuration)
         manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
         self._manager = manager.create(self._path("manifests"), configuration)
+        self._manager.mkdirs(self._path("manifests"))
 
     @property
     def newest(self) -> int | None:
@@ -54,7 +55,6 @@ class Shelf:
 
     def decide(self, manifest: Manifest) -> Manifest:
         """Write a manifest down; if another driver was first, what that one decided."""
-        self._manager.mkdirs(self._path("manifests"))
         place = self._path(f"manifests/{manifest.batch}.json")
         try:
             stream = self._manager.createAtomic(place, False)

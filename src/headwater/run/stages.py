@@ -14,16 +14,19 @@ from headwater.run.writing import spoken
 
 
 class Gathering:
-    """The stage on which the rows of a batch reach the steps."""
+    """The stage on which the rows of a batch reach the steps; `nothing` is what each has said so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, nothing: dict[str, DataFrame]) -> None:
         self.inputs: dict[str, tuple[Step, DataFrame]] = {}
-        self._names = Names()
+        self._nothing, self._names = nothing, Names()
 
     def play(self, step: Step, rows: DataFrame) -> DataFrame:
         """Note the rows, and say nothing."""
-        self.inputs[self._names.name(step)] = step, rows
-        return said_nothing(step, rows)
+        name = self._names.name(step)
+        self.inputs[name] = step, rows
+        if name not in self._nothing:
+            self._nothing[name] = said_nothing(step, rows)
+        return self._nothing[name]
 
 
 class Answering:

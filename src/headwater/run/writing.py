@@ -13,6 +13,8 @@ from headwater.process.stage import BATCH, BEGINNING, Step
 from headwater.run.manifest import LARGE, Folder
 from headwater.run.shelf import Shelf
 
+_FORM = {"compression": "lz4", "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+
 
 class Written(NamedTuple):
     """A folder, if it has rows, and how many rows have missed a window."""
@@ -49,7 +51,7 @@ def _written(
     missing = F.count_if(F.lit(False) if late is None else late)
     counts = {"kept": F.count_if(kept), "late": missing, "oldest": F.min(at), "newest": F.max(at)}
     watched = rows.observe(seen, *(value.alias(one) for one, value in counts.items())).where(kept)
-    watched.write.mode("overwrite").parquet(shelf.place(name), compression="lz4")
+    watched.write.mode("overwrite").options(**_FORM).parquet(shelf.place(name))
     told = seen.get
     if not told["kept"]:
         shelf.remove(name)

@@ -50,7 +50,7 @@ def is_encoded_by_spark(topic: Topic) -> bool:
 def prepared(rows: DataFrame, topic: Topic) -> DataFrame:
     """The rows as the writer's blocks need them: key and value, or the topic's columns for its codec."""
     fields = topic.spark_schema.fields
-    fitting = rows.select(*(F.col(one.name).cast(_loose(one.dataType)).alias(one.name) for one in fields))
+    fitting = rows.select(*(_fitting(one, rows.schema[one.name]) for one in fields))
     if not is_encoded_by_spark(topic):
         return fitting
     return fitting.select(_key(topic).alias("key"), _value(topic).alias("value"))
@@ -94,6 +94,11 @@ def _block_encoder(topic: Topic, settings: Settings) -> Callable[[pa.RecordBatch
     return to_records
 
 
+def _fitting(wanted: spark.StructField, found: spark.StructField) -> Column:
+    kind, column = _loose(wanted.dataType), F.col(wanted.name)
+    return column if found.dataType == kind else column.cast(kind).alias(wanted.name)
+
+
 def _key(topic: Topic) -> Column:
     if topic.key is None:
         return F.lit(None).cast("binary")
@@ -105,7 +110,7 @@ def _key(topic: Topic) -> Column:
 
 def _value(topic: Topic) -> Column:
     """The JSON text, unless one of the checks finds what it could not say."""
-    whole = F.struct(*(F.col(one) for one in topic.spark_schema.names))
+    whole = F.struct(*topic.spark_schema.names)
     text = F.to_json(whole, _JSON).cast("binary")
     for wrong, why in _checks(topic.spark_schema, whole, ""):
         error = ValueMismatch(f"a value does not fit topic {topic.name!r}: {why}")
