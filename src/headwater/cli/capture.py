@@ -1,4 +1,4 @@
-"""capture: an app's connectors, registered, looked at, held up and removed."""
+"""capture: an app's databases checked, its connectors registered, looked at, held up and removed."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,11 +7,11 @@ import typer
 
 from headwater.app import App
 from headwater.cli import arguments
+from headwater.cli.capture_check import app_that_captures, check
 from headwater.cli.lag import ALERT
 from headwater.cli.output import ERRORS, AsJson, counted, is_confirmed, note, say, show
 from headwater.cli.run import AppFile
 from headwater.errors import BadPipeline
-from headwater.python_files import app_in
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ def capture() -> None:
     """
 
 
+app.command()(check)
+
+
 @app.command()
 def up(path: AppFile, as_json: AsJson = False) -> None:
     """Have all that an app captures captured, and wait until it is.
@@ -43,7 +46,7 @@ def up(path: AppFile, as_json: AsJson = False) -> None:
     """
     from headwater.capture.capturing import ensure  # noqa: PLC0415 - database drivers: few verbs need them
 
-    found = _app(path)
+    found = app_that_captures(path)
     ensure(found.name, found.captures, Settings.load())
     show([_row(one.health(), as_json=as_json) for one in _all(found)], as_json=as_json, empty=_EMPTY)
 
@@ -172,17 +175,10 @@ def _removed(one: "Capturing", *, for_good: bool) -> dict[str, Any]:
     return {"connector": one.plan.name, "removed": gone, "remains": remains}
 
 
-def _app(path: str) -> App:
-    found = app_in(path)
-    if not found.captures:
-        raise BadPipeline(f"app {found.name!r} captures nothing", hint="App(…, captures=[TABLE])")
-    return found
-
-
 def _all(path: str | App) -> "list[Capturing]":
     from headwater.capture.capturing import capturing  # noqa: PLC0415 - database drivers: few verbs need them
 
-    found = _app(path) if isinstance(path, str) else path
+    found = app_that_captures(path) if isinstance(path, str) else path
     return capturing(found.name, found.captures, Settings.load())
 
 

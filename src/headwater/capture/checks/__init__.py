@@ -37,7 +37,7 @@ def demand(captures: Sequence[Capture], settings: Settings) -> list[Finding]:
         raise DatabaseUnfit(
             f"{' and '.join(sorted({one.database for one in errors}))} cannot be captured, {reasons}",
             detail="\n".join(map(str, errors)),
-            hint="mend that, and look again with `headwater capture check`",
+            hint="mend that, and look again with `headwater capture check APP.py`",
         )
     return found
 
