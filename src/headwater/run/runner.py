@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.app import App
-from headwater.capture.capturing import ensure
 from headwater.capture.plan import plans
 from headwater.embedded.jars import Progress as OnProgress
 from headwater.log.log import Log
@@ -36,6 +35,8 @@ def running(
         if topic.name not in log.topics.names():
             log.topics.create(topic)
     if app.captures:
+        from headwater.capture.capturing import ensure  # noqa: PLC0415 - 20 MB of database drivers
+
         ensure(app.name, app.captures, settings)
     spark = session(settings, app.name, slots=slots(app, settings), files=files, progress=progress)
     supervisor = Supervisor(app, spark, settings)
