@@ -72,7 +72,7 @@ def test_a_schema_that_its_mode_does_not_allow_is_refused(headwater: Headwater, 
 
 def test_what_has_no_schema_or_no_such_mode_is_refused(headwater: Headwater, write: Write):
     write("id long", form="json")
-    assert_refused(headwater("schemas", "check", ORDERS), "bad-topic", "plain json, which has no schema")
+    assert_refused(headwater("schemas", "check", ORDERS), "bad-topic", "is json, which has no schema")
     done = headwater("schemas", "register", "orders")
     assert_refused(done, "bad-topic", "'orders' has no schema", "hint: name a Topic of a Python file")
     assert_misused(headwater("schemas", "mode", "any", "sideways"), "'sideways' is not a mode; modes: none, ")

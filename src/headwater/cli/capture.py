@@ -88,7 +88,7 @@ def status(
 
 @app.command()
 def pause(path: AppFile, as_json: AsJson = False) -> None:
-    """Let capture rest; the databases keep their logs for it meanwhile."""
+    """Let capture rest; the databases keep their logs meanwhile."""
     wanted = _all(path)
     for one in wanted:
         one.pause()
@@ -114,7 +114,7 @@ def snapshot(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read the rows of captured tables once more, beside their changes.
+    """Read rows of captured tables once more, beside their changes.
 
     They come as operation `read`, in chunks; changes go on, and a row that changes meanwhile comes as it
     is then. A table that was added to an app needs no call: it gets its rows by itself.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check(path: AppFile, as_json: AsJson = False) -> None:
-    """Ask an app's databases what they lack for capture, and show what mends it.
+    """Ask the databases what they lack for capture, and what mends it.
 
     An error would stop capture, or let it lose or change something; a warning is a danger to know of.
     Nothing is changed, and nothing but the databases need run. What mends is mostly SQL, for whoever may run
