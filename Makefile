@@ -49,7 +49,7 @@ demo: $(READY)  ## the log and a bank's pipelines at work; KEEP=1 leaves the log
 	$(RUN)/python examples/log/demo.py $(if $(KEEP),--keep)
 	$(RUN)/python examples/bank/bank_demo.py
 
-chaos: $(READY)  ## kill writers, consumers, drivers, workers and brokers with -9; nothing lost, nothing doubled
+chaos: $(READY)  ## kill everything with -9, from writers to databases; nothing lost, nothing doubled
 	$(RUN)/python bench/chaos_log.py
 	$(RUN)/python -m bench.chaos_pipelines
 	$(RUN)/python -m bench.chaos_capture
