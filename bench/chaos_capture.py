@@ -41,7 +41,7 @@ SERVERS = ("kafka", "postgres", "redis", "search", "connect")
 VICTIMS = ("connect", "kafka", "postgres", "driver")
 STORES = ("redis", "search")
 WRONG = ("forgotten", "differing", "broken", "torn", "misplaced", "lost", "doubled", "invented")
-SOON = timedelta(seconds=240)
+SOON = timedelta(minutes=5)
 SAY = Console(stderr=True)
 
 

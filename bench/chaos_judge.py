@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import psycopg
+from msgspec.structs import asdict
 from psycopg.rows import class_row
 
 from bench.chaos_capture_app import DONE, TABLES, app
@@ -97,7 +98,7 @@ class History:
         self._rows[change.key] = after
         if change.operation in ("read", "insert"):
             return known is None
-        if known is None or (_is_whole(change.before) and change.before != known):
+        if known is None or (_is_whole(change.before) and asdict(change.before) != asdict(known)):
             return False
         return after is None or after.version == known.version + 1
 

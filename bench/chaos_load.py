@@ -32,20 +32,18 @@ FROM generate_series(0, 150) AS n;
 INSERT INTO lines SELECT n / 4, n % 4, 'first', 1, 1 FROM generate_series(0, 200) AS n;
 {OUTBOX.ddl}
 """
+_IS_FREE = "AND NOT EXISTS (SELECT FROM orders WHERE id = %(other)s)"
+_IS_ONE = "AND line = 2 AND NOT EXISTS (SELECT FROM lines WHERE (order_id, line) = (%(other)s, 2))"
 _STATEMENTS = (  # how often; how many changes a row is; what
     (4, 1, "INSERT INTO orders VALUES (%(id)s, %(word)s, %(price)s, %(note)s, 1) ON CONFLICT DO NOTHING"),
     (8, 1, "UPDATE orders SET amount = %(price)s, version = version + 1 WHERE id = %(id)s"),
     (2, 1, "UPDATE orders SET note = %(note)s, version = version + 1 WHERE id = %(id)s"),
     (2, 1, "DELETE FROM orders WHERE id = %(id)s"),
-    (2, 2, "UPDATE orders SET id = %(other)s, version = version + 1 WHERE id = %(id)s"),
+    (2, 2, f"UPDATE orders SET id = %(other)s, version = version + 1 WHERE id = %(id)s {_IS_FREE}"),
     (4, 1, "INSERT INTO lines VALUES (%(id)s, %(line)s, %(word)s, 1, 1) ON CONFLICT DO NOTHING"),
     (6, 1, "UPDATE lines SET quantity = quantity + 1, version = version + 1 WHERE order_id = %(id)s"),
     (2, 1, "DELETE FROM lines WHERE order_id = %(id)s AND line >= %(line)s"),
-    (
-        2,
-        2,
-        "UPDATE lines SET order_id = %(other)s, version = version + 1 WHERE order_id = %(id)s AND line = 2",
-    ),
+    (2, 2, f"UPDATE lines SET order_id = %(other)s, version = version + 1 WHERE order_id = %(id)s {_IS_ONE}"),
 )
 _MARKS = (
     "UPDATE orders SET customer = %(mark)s, version = version + 1 WHERE id = 0",
@@ -100,7 +98,7 @@ class Load:
 class Client:
     """Transactions on one connection after another, some of them undone."""
 
-    longest = timedelta(milliseconds=80)
+    longest = timedelta(milliseconds=150)
     """Between two transactions."""
 
     def __init__(self, load: Load, chance: random.Random, ids: Sequence[int]) -> None:
