@@ -76,7 +76,7 @@ def _histories(settings: Settings, journal: Sequence[Written], captured_from: in
         history = History()
         for change in changes(table, settings):
             broken += not history.follows(change)
-            if change.transaction is not None:
+            if change.operation != "read":
                 places[int(change.transaction.id)].append(change.transaction.place)
     made = {one.xid: one.changes for one in journal}
     in_snapshot = {one.xid for one in journal if one.number < captured_from and one.xid not in places}
@@ -93,11 +93,17 @@ class History:
         self._rows: dict[Any, Any] = {}
 
     def follows(self, change: Any) -> bool:
-        """Whether a change is possible after those before it."""
+        """Whether a change is possible after those before it; some come before their row is first read."""
+        is_first = change.key not in self._rows
         known, after = self._rows.get(change.key), change.after
         self._rows[change.key] = after
-        if change.operation in ("read", "insert"):
-            return known is None
+        match change.operation:
+            case "read":
+                return is_first or known == after
+            case "insert":
+                return known is None
+        if is_first:
+            return True
         if known is None or (_is_whole(change.before) and asdict(change.before) != asdict(known)):
             return False
         return after is None or after.version == known.version + 1
