@@ -38,8 +38,8 @@ app.command()(check)
 def up(path: AppFile, as_json: AsJson = False) -> None:
     """Have all that an app captures captured, and wait until it is.
 
-    First the rows that are there are read, then every change, in the order of the commits. A table that
-    is added later gets its rows while the changes of all go on.
+    The rows that are there are read in chunks, while the changes of all tables go on in the order of the
+    commits; what is interrupted goes on where it was. A table that is added later gets its rows likewise.
 
         headwater up --with capture --with postgres
         headwater capture up shop.py
