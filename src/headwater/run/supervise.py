@@ -137,7 +137,9 @@ class Supervised:
     def _engine(self, steps: Steps | None, times: Times) -> Columnar | None:
         if steps is None or times.keeper is None:
             return None
-        return Columnar(self._pipeline, steps, checkpoint(self._label, self._settings), times.keeper)
+        place = checkpoint(self._label, self._settings)
+        history = DecidedHistory(place, self._spark)
+        return Columnar(self._pipeline, steps, place, times.keeper, history)
 
     def _watch(self, query: Query, settlement: Settlement, times: Times, engine: Columnar | None) -> None:
         """Take in what the query tells, until it has ended or may be ended."""

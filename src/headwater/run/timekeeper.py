@@ -44,7 +44,7 @@ class Timekeeper:
         now: Callable[[], datetime] = clock.now,
     ) -> None:
         """With `is_ours`, the watermark is not Spark's: each partition counts, and it holds at once."""
-        self._history, self._witness, self._now = history, Witness(pipeline, spark, keeps), now
+        self._history, self._witness, self.now = history, Witness(pipeline, spark, keeps), now
         self._topics = [one.topic.name for one in pipeline.sources]
         grace = pipeline.late.grace if pipeline.late else NONE
         topics = dict.fromkeys(self._topics, 0)
@@ -94,7 +94,7 @@ class Timekeeper:
         told, planned = self._witness.told, self._history.batch(number)
         sights = {topic: one.sight for topic, one in told.items()}
         with self._lock:
-            self.reading = self._clock.advance(sights, planned.ends if planned else {}, self._now())
+            self.reading = self._clock.advance(sights, planned.ends if planned else {}, self.now())
             self._told[number] = told
             self._newest[number] = {one: self._clock.newest(one) for one in self._topics}
             for remembered in (self._told, self._newest):
@@ -109,7 +109,7 @@ class Timekeeper:
     def is_silent(self) -> bool:
         """Whether no input has had a row for as long as the pipeline allows."""
         with self._lock:
-            return self._clock.is_silent(self._now())
+            return self._clock.is_silent(self.now())
 
     def delay(self) -> timedelta:
         """How long rows are waited for at present: that of the slowest topic."""
