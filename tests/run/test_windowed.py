@@ -26,7 +26,7 @@ from headwater import (
     clock,
     windowed,
 )
-from headwater.run import columnar, stages
+from headwater.run import columnar, manifest, stages
 from headwater.run.shelf import Shelf
 
 pytestmark = pytest.mark.system
@@ -195,6 +195,14 @@ def test_a_late_row_makes_its_window_speak_again_within_the_grace(
     assert ran.engine._manifests[4].late == 1
 
 
+def test_late_rows_too_few_for_a_pane_are_in_the_last_one(spark: SparkSession, tmp_path: Path) -> None:
+    trigger = AtWatermark(late=AfterCount(2))
+    ran = ByHand(partial(by_windows, windows=TEN, trigger=trigger), spark, tmp_path, late=Refire(20 * SECOND))
+    assert panes(ran.batch([("a", 1), ("b", 1)], 10)) == [(0, 1, "on-time", 0), (0, 1, "on-time", 0)]
+    assert ran.batch([("a", 2)], 29) == []
+    assert panes(ran.batch([], 30)) == [(0, 2, "late", 1, "last")]
+
+
 def test_a_global_window_speaks_early_and_never_ends(spark: SparkSession, tmp_path: Path) -> None:
     trigger = AtWatermark(early=AfterCount(2))
     ran = ByHand(partial(by_windows, windows=Global(), trigger=trigger), spark, tmp_path)
@@ -216,6 +224,66 @@ def test_sessions_that_a_row_joins_are_one_and_closed_ones_stay_closed(
     assert panes(ran.batch([("a", 30)], 17)) == [(10, 3, "on-time", 0, "last")]
     assert ran.batch([("a", 15)], 17) == []
     assert panes(ran.batch([], END)) == [(15, 1, "on-time", 0, "last"), (30, 1, "on-time", 0, "last")]
+
+
+SPREES = partial(by_windows, windows=Session(3 * SECOND), panes="retracting")
+EARLY_SPREES = partial(SPREES, trigger=AtWatermark(early=AfterCount(2)))
+
+
+def test_a_session_that_speaks_early_takes_back_what_it_and_its_parts_said(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ran = ByHand(EARLY_SPREES, spark, tmp_path)
+    assert ran.batch([("a", 10)], 0) == []
+    assert panes(ran.batch([("a", 14), ("a", 15)], 0)) == [(14, 2, "early", 0)]
+    assert panes(ran.batch([("a", 12)], 0)) == [(10, 4, "early", 1), (14, 2, "early", 0, "back")]
+    assert panes(ran.batch([], END)) == [(10, 4, "early", 1, "back"), (10, 4, "on-time", 2, "last")]
+
+
+def test_a_late_row_makes_sessions_that_were_over_one(spark: SparkSession, tmp_path: Path) -> None:
+    ran = ByHand(SPREES, spark, tmp_path, late=Refire(20 * SECOND))
+    assert panes(ran.batch([("a", 10), ("a", 14)], 18)) == [(10, 1, "on-time", 0), (14, 1, "on-time", 0)]
+    assert panes(ran.batch([("a", 12)], 18)) == [
+        (10, 1, "on-time", 0, "back"),
+        (10, 3, "late", 1),
+        (14, 1, "on-time", 0, "back"),
+    ]
+    assert ran.batch([], 40) == []
+    assert ran.batch([("a", 15)], 40) == []
+    assert [ran.engine._manifests[number].late for number in (2, 3)] == [0, 1]
+
+
+def standing(rows: list[Row]) -> Counter[Any]:
+    """What is left when all retractions are heard."""
+    found: Counter[Any] = Counter()
+    for row in rows:
+        window = row.card, row.window.start, row.window.end, row.payments
+        found[window] += -1 if row.pane.is_retraction else 1
+    assert min(found.values(), default=0) >= 0
+    return +found
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    batches=st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 25)), max_size=6), st.integers(0, 30)
+        ),
+        min_size=2,
+        max_size=5,
+    )
+)
+def test_what_stands_of_sessions_in_the_end_is_what_the_past_says(
+    spark: SparkSession, tmp_path_factory: Any, batches: list[tuple[list[tuple[str, int]], int]]
+) -> None:
+    """However early, late, and in whatever order; with what was said merged as often as can be."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest, "AT_ONCE", 2)
+        ran = ByHand(EARLY_SPREES, spark, tmp_path_factory.mktemp("state"), late=Refire(2 * END * SECOND))
+        for rows, watermark in [*batches, ([], END)]:
+            ran.batch(rows, watermark)
+    past = ran.rows([row for rows, _ in batches for row in rows])
+    assert standing(ran.said) == standing(SPREES(past).collect())
 
 
 STEPS: list[tuple[Any, str]] = [

@@ -101,6 +101,11 @@ app = App(
     pipeline("early-and-late", counted(MINUTES, trigger=TWO), late=Refire(MINUTE)),
     pipeline("rolling", counted(Hopping(MINUTE, 30 * SECOND)), late=Divert("payments-late")),
     pipeline("sprees", counted(Session(10 * SECOND))),
+    pipeline(
+        "sprees-at-once",
+        counted(Session(10 * SECOND), trigger=TWO, panes="retracting"),
+        late=Refire(MINUTE),
+    ),
     pipeline("in-all", counted(Global(), trigger=TWO)),
     pipeline("shifts", counted(Shifts())),
     pipeline("never-stalled", counted(MINUTES), watermark=Bounded(10 * SECOND, idle=30 * SECOND)),
