@@ -66,9 +66,9 @@ def panes(rows: list[dict[str, Any]]) -> list[Pane]:
     return sorted(found)
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    feeds=st.lists(st.lists(st.integers(0, 400), max_size=5), min_size=2, max_size=4),
+    feeds=st.lists(st.lists(st.integers(0, 400), max_size=5), min_size=2, max_size=3),
     advance=st.none() | st.integers(0, 400),
 )
 def test_panes_their_numbers_and_late_rows_are_those_of_a_model(

@@ -8,6 +8,7 @@ A batch that is tried again begins with its manifest and decides nothing anew (A
 """
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.app import Pipeline
 from headwater.process.event_time import NONE, Refire
 from headwater.process.stage import on
+from headwater.run.beats import Beats
 from headwater.run.compiling import compiles
 from headwater.run.decided import Decided
 from headwater.run.event_clock import Reading
@@ -44,6 +46,7 @@ class Columnar:
         self._pipeline, self._steps, self._keeper = pipeline, steps, keeper
         self._checkpoint, self._history = checkpoint, history
         self._grace = pipeline.late.within if isinstance(pipeline.late, Refire) else NONE
+        self._beats = Beats(steps)
         self._shelf: Shelf | None = None
         self._manifests: dict[int, Manifest] = {}
         self._said: dict[int, dict[str, Folder | None]] = {}
@@ -85,6 +88,11 @@ class Columnar:
             "state_bytes": sum(one.bytes for one in alive),
         }
 
+    @property
+    def speaks_at(self) -> datetime | None:
+        """When a step has something to say although nothing comes; None while none has."""
+        return self._beats.next
+
     def _open(self, spark: SparkSession, number: int) -> Shelf:
         if self._shelf is None:
             spark.conf.set(
@@ -98,6 +106,7 @@ class Columnar:
         self._manifests[manifest.batch] = manifest
         for remembered in (self._manifests, self._said):
             remembered.pop(manifest.batch - _REMEMBERED, None)
+        self._beats.after(manifest)
         self._keeper.resume(manifest.reach, Reading(manifest.watermark, manifest.held_by))
 
     def _decided(self, rows: DataFrame, number: int, shelf: Shelf) -> Manifest:

@@ -60,6 +60,10 @@ class Engine(Protocol):
         """Whether there are rows that wait."""
 
     @property
+    def speaks_at(self) -> datetime | None:
+        """When there is something to say although nothing comes."""
+
+    @property
     def dropped(self) -> Mapping[int, int]:
         """How many rows were dropped from a batch, by those who dropped them."""
 
@@ -111,6 +115,10 @@ class Native:
         """As Spark figures it."""
         last = self.query.lastProgress
         return last is not None and any(one.numRowsTotal for one in last.stateOperators)
+
+    @property
+    def speaks_at(self) -> None:
+        """Never."""
 
     @property
     def dropped(self) -> Mapping[int, int]:
@@ -171,6 +179,11 @@ class OnColumnarState:
     def has_state(self) -> bool:
         """As the manifests name it."""
         return any(one["state_rows"] for one in list(self._figures.values())[-1:])
+
+    @property
+    def speaks_at(self) -> datetime | None:
+        """As the clocks of its steps have it."""
+        return self._engine.speaks_at
 
     @property
     def dropped(self) -> Mapping[int, int]:

@@ -98,6 +98,11 @@ class Play:
             return False
         return self.keeper.is_silent() and self._engine.has_state
 
+    @property
+    def speaks_at(self) -> datetime | None:
+        """When a step has something to say although nothing comes."""
+        return self._engine.speaks_at
+
     def late(self, batch: Batch) -> list[LateLetter]:
         """The records that were late in a batch."""
         before = self._engine.batches.batch(batch.number - 1)
