@@ -263,14 +263,14 @@ def standing(rows: list[Row]) -> Counter[Any]:
     return +found
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     batches=st.lists(
         st.tuples(
             st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 25)), max_size=6), st.integers(0, 30)
         ),
         min_size=2,
-        max_size=5,
+        max_size=4,
     )
 )
 def test_what_stands_of_sessions_in_the_end_is_what_the_past_says(

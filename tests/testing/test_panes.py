@@ -7,15 +7,18 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from tests.testing.rehearsing import SECOND, at, of_the_bank, paid
 
+from headwater import Drop, Topic, Tumbling, windowed
 from headwater.errors import BadPipeline, BadRehearsal
 from headwater.testing import Counts, rehearse
 
 EARLY_AND_LATE = of_the_bank("early-and-late", "panes.py")
 NEVER_STALLED = of_the_bank("never-stalled", "panes.py")
 PAYMENTS = EARLY_AND_LATE.sources[0].topic
+ALERTS = Topic("alerts", schema="card string, alerted_at timestamp", event_time="alerted_at")
 SIZE, DELAY, GRACE, EVERY = 60, 10, 60, 2
 Pane = tuple[int, int, str, int, bool]
 """The second when its window opens, payments, timing, number, and whether it is the last."""
@@ -106,6 +109,33 @@ def test_a_partition_that_never_had_an_event_holds_nothing_back(spark: SparkSess
         stage.silence(600 * SECOND)
         stage.silence(600 * SECOND)
         assert stage.watermark == at(669)  # no row is kept any more, and who waits for nothing is not woken
+
+
+def both(payments: DataFrame, alerts: DataFrame) -> DataFrame:
+    windows = Tumbling(SIZE * SECOND)
+    counted = [
+        rows.transform(windowed, windows, by="card", measures=[F.count("*").alias("payments")])
+        for rows in (payments, alerts)
+    ]
+    opened, closed = F.col("window.start").alias("opened_at"), F.col("window.end").alias("closed_at")
+    return counted[0].unionAll(counted[1]).select("card", opened, closed, "payments", "pane")
+
+
+def test_of_two_topics_the_slower_one_decides_and_late_rows_are_told_of_each(spark: SparkSession) -> None:
+    pipeline = replace(EARLY_AND_LATE, function=both, reads=[PAYMENTS, ALERTS], late=Drop())
+    with rehearse(pipeline, spark) as stage:
+        stage.feed(PAYMENTS, paid(1), paid(100))
+        assert stage.watermark is None
+        stage.feed(ALERTS, {"card": "a", "alerted_at": at(2)}, {"card": "a", "alerted_at": at(70)})
+        assert stage.watermark == at(60)
+        assert panes(stage.output()) == [(0, 1, "on-time", 0, True)] * 2
+        stage.feed(ALERTS, {"card": "b", "alerted_at": at(3)})
+        stage.feed(PAYMENTS, paid(4), paid(71))
+        assert [(one.topic, one.row["card"]) for one in stage.dropped()] == [
+            ("alerts", "b"),
+            ("payments", "a"),
+        ]
+        assert stage.counts == Counts(fed=7, on_time=5, late=2, dead=0)
 
 
 def test_the_watermark_of_columnar_state_does_not_go_back_either(spark: SparkSession) -> None:
