@@ -1,4 +1,7 @@
-"""Windows on columnar state: as Spark's own where both can do it, and in panes where Spark cannot."""
+"""Windows on columnar state: as Spark's own where both can do it, and in panes where Spark cannot.
+
+How panes relate to those before, and when they are due early, is in tests/transcripts.
+"""
 
 from collections import Counter
 from datetime import timedelta
@@ -17,13 +20,11 @@ from tests.run.stories import BEGIN
 from headwater import (
     AfterCount,
     AtWatermark,
-    Every,
     Global,
     Hopping,
     Refire,
     Session,
     Tumbling,
-    clock,
     windowed,
 )
 from headwater.run import columnar, manifest, stages
@@ -130,57 +131,6 @@ def test_windows_of_ones_own_speak_when_they_end(spark: SparkSession, tmp_path: 
     assert panes(ran.batch([], END)) == [(10, 1, "on-time", 0, "last")]
     past = by_windows(ran.rows([*rows, ("a", 4), ("a", 11)]), ShortThenLong())
     assert panes(past.collect()) == panes(ran.said)
-
-
-def test_a_window_speaks_early_after_so_many_rows(spark: SparkSession, tmp_path: Path) -> None:
-    trigger = AtWatermark(early=AfterCount(2))
-    ran = ByHand(partial(by_windows, windows=TEN, trigger=trigger), spark, tmp_path)
-    assert ran.batch([("a", 1)], 0) == []
-    assert panes(ran.batch([("a", 2)], 0)) == [(0, 2, "early", 0)]
-    assert ran.batch([("a", 3)], 0) == []
-    assert panes(ran.batch([("a", 4), ("a", 5)], 0)) == [(0, 5, "early", 1)]
-    assert panes(ran.batch([("a", 6)], END)) == [(0, 6, "on-time", 2, "last")]
-
-
-def test_a_window_speaks_early_by_the_written_down_clock(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trigger = AtWatermark(early=Every(10 * SECOND))
-    ran = ByHand(partial(by_windows, windows=TEN, trigger=trigger), spark, tmp_path)
-
-    def batch(rows: list[tuple[str, int]], second: int) -> list[Row]:
-        monkeypatch.setattr(clock, "now", lambda: BEGIN + second * SECOND)
-        return ran.batch(rows, 0)
-
-    assert batch([("a", 1)], 1) == []
-    assert batch([], 9) == []
-    assert panes(batch([("a", 2)], 10)) == [(0, 2, "early", 0)]
-    assert batch([], 20) == []
-    assert panes(batch([("a", 3)], 31)) == [(0, 3, "early", 1)]
-
-
-@pytest.mark.parametrize(
-    ("style", "said"),
-    [
-        ("accumulating", [[(0, 2, "early", 0)], [(0, 5, "early", 1)], [(0, 6, "on-time", 2, "last")]]),
-        ("discarding", [[(0, 2, "early", 0)], [(0, 3, "early", 1)], [(0, 1, "on-time", 2, "last")]]),
-        (
-            "retracting",
-            [
-                [(0, 2, "early", 0)],
-                [(0, 2, "early", 0, "back"), (0, 5, "early", 1)],
-                [(0, 5, "early", 1, "back"), (0, 6, "on-time", 2, "last")],
-            ],
-        ),
-    ],
-)
-def test_panes_relate_to_those_before_as_was_asked(
-    spark: SparkSession, tmp_path: Path, style: Any, said: Any
-) -> None:
-    trigger = AtWatermark(early=AfterCount(2))
-    ran = ByHand(partial(by_windows, windows=TEN, trigger=trigger, panes=style), spark, tmp_path)
-    batches = [([("a", 1), ("a", 2)], 0), ([("a", 3), ("a", 4), ("a", 5)], 0), ([("a", 6)], END)]
-    assert [panes(ran.batch(rows, watermark)) for rows, watermark in batches] == said
 
 
 def test_a_late_row_makes_its_window_speak_again_within_the_grace(
