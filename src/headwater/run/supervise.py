@@ -118,7 +118,8 @@ class Supervised:
         self, spark: SparkSession, settlement: Settlement, history: History, steps: Steps | None
     ) -> None:
         given = (self._label, self._pipeline, spark, self._settings, history)
-        times = Times(*given, once=self._once, is_ours=steps is not None)
+        has_clocks = steps is not None and any(one.step.clocks for one in steps.met)
+        times = Times(*given, once=self._once, is_ours=steps is not None, has_clocks=has_clocks)
         kafka, starts = Connection(self._settings).for_spark(), settlement.starts()
         make = rows_of if steps is None else partial(rows_for_steps, steps)
         rows = make(self._pipeline, spark, self._settings, kafka, starts, **times.in_the_plan)
@@ -128,6 +129,7 @@ class Supervised:
             query.start(spark, rows, once=self._once)
         self._now(state="running")
         try:
+            times.begin()
             self._watch(query, settlement, times, engine)
         finally:
             query.stop()
@@ -137,7 +139,9 @@ class Supervised:
     def _engine(self, steps: Steps | None, times: Times) -> Columnar | None:
         if steps is None or times.keeper is None:
             return None
-        return Columnar(self._pipeline, steps, checkpoint(self._label, self._settings), times.keeper)
+        place = checkpoint(self._label, self._settings)
+        history = DecidedHistory(place, self._spark)
+        return Columnar(self._pipeline, steps, place, times.keeper, history)
 
     def _watch(self, query: Query, settlement: Settlement, times: Times, engine: Columnar | None) -> None:
         """Take in what the query tells, until it has ended or may be ended."""
@@ -147,8 +151,9 @@ class Supervised:
                 refused = Diverted(dead=query.refused(progress.batch))
                 self._took(engine.figured(progress) if engine else progress, refused, settlement, times)
                 query.committed(progress.batch)
-            elif self.figures.state_rows:
-                times.tick()
+            else:
+                speaks_at = engine.speaks_at if engine else None
+                times.tick(has_state=self.figures.state_rows > 0, speaks_at=speaks_at)
             if self._stopping.is_set():
                 patience = patience or Deadline(FINISH_WITHIN)
                 query.finish()
