@@ -37,7 +37,7 @@ def common(prefix: str, slot: str, claims: Claims, address: Address, password: s
         "transaction.boundary": "poll",
         "poll.interval.ms": "5",  # for so long it gathers what it writes in one transaction
         "retriable.restart.connector.wait.ms": "1000",
-        "max.queue.size.in.bytes": str(LARGEST_CHANGE),  # rows, however large, must fit into the worker
+        "max.queue.size.in.bytes": str(4 * LARGEST_CHANGE),  # rows that wait must fit into the worker
         "producer.override.max.request.size": str(LARGEST_CHANGE),
         "topic.heartbeat.prefix": HEARTBEATS,
         "heartbeat.interval.ms": str(1000 * HEARTBEAT_S),

@@ -33,7 +33,7 @@ _KEYS = (
     spark.LongType,
 )
 WEEK = timedelta(days=7)
-LARGEST_CHANGE = 20_000_000
+LARGEST_CHANGE = 8_000_000
 """Bytes of one change of a captured table: a database takes larger rows than Kafka does by default."""
 
 
