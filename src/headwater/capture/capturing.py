@@ -1,7 +1,7 @@
 """Capturing: what an app captures, brought about, held up, looked at and ended.
 
-First the topics are made, then the connector of each database is made, or changed when a table is new. A new
-one's rows are asked for by a signal: a row in the database's own log, read in its order, so that a crash
+First the topics are made, then the connector of each database is made, or changed when a table is new. A
+table's rows are asked for by a signal: a row in the database's own log, read in its order, so that a crash
 between the steps loses nothing; whoever comes next finds that the signal is missing and sends it.
 """
 
@@ -126,13 +126,14 @@ class Capturing:
         return True
 
     def _claim(self, source: Source) -> Claims:
-        """The claims with the app's; the first time, the connector's own snapshot has its tables."""
+        """The claims with the app's; there is a connector afterwards, at rest if there was none."""
         found = self._connect.config(self.plan.name)
         known = self._told_again(source, claims_in(found))
-        claims = claimed(known, self._app, self.plan.tables, f"snapshot-{uuid4()}")
-        if found is None and self._is_first(claims):
-            return claimed({}, self._app, self.plan.tables, FIRST)
-        if found is not None:
+        since = FIRST if self.plan.is_outbox else f"snapshot-{uuid4()}"
+        claims = claimed(known, self._app, self.plan.tables, since)
+        if found is None:
+            self._make(claims)
+        else:
             self._refuse_gaps(set(claims) - set(known))
         return claims
 
@@ -150,17 +151,16 @@ class Capturing:
             return known
         return again(known, untold, f"snapshot-{uuid4()}")
 
-    def _is_first(self, claims: Claims) -> bool:
-        """Whether there was no such connector before: it is made, at rest, to see whether it has a place."""
+    def _make(self, claims: Claims) -> None:
+        """Make the connector, at rest, to see whether it has a place from an earlier time."""
         self._connect.create(self.plan.name, self._config(claims))
         if self._connect.offsets(self.plan.name):
-            return False
+            return
         try:
             self._refuse_gaps(self.plan.tables)
         except CaptureGap:
             self._connect.delete(self.plan.name)
             raise
-        return True
 
     def _refuse_gaps(self, tables: Iterable[str]) -> None:
         """What a topic has of an earlier capture goes on for ever: rows that went in between never go."""

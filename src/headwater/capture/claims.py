@@ -15,7 +15,7 @@ from headwater.errors import SpecError
 
 PROPERTY = "headwater.tables"
 FIRST = "first"
-"""Since when a table is captured that was there when the connector was made: its first snapshot has it."""
+"""Since when an outbox is captured: the connector's own snapshot has its rows, no signal asks for them."""
 
 
 @dataclass(frozen=True, kw_only=True)

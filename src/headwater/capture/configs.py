@@ -57,6 +57,8 @@ def of_tables(database: str, claims: Claims, address: Address) -> dict[str, str]
         "hstore.handling.mode": "json",
         "skipped.operations": "none",
         "provide.transaction.metadata": "true",
+        "snapshot.mode": "no_data",  # rows are asked for by signals: see ADR 20
+        "incremental.snapshot.chunk.size": "2048",
         "signal.enabled.channels": "source",
         "signal.data.collection": SIGNALS[address.kind],
         "incremental.snapshot.watermarking.strategy": "insert_delete",

@@ -67,7 +67,7 @@ class Source:
         self.rows(_UNMAKE)
 
     def ask_for_snapshots(self, claims: Claims) -> None:
-        """Signal for every table that came after the first snapshot, unless that was done."""
+        """Signal for the rows of every table, unless that was done."""
         late = sorted((one.since, name) for name, one in claims.items() if one.since != FIRST)
         for since, tables in groupby(late, key=lambda one: one[0]):
             self.ask_for_snapshot(since, [name for _, name in tables])

@@ -39,8 +39,8 @@ app.command()(check)
 def up(path: AppFile, as_json: AsJson = False) -> None:
     """Have all that an app captures captured, and wait until it is.
 
-    First the rows that are there are read, then every change, in the order of the commits. A table that
-    is added later gets its rows while the changes of all go on.
+    The rows that are there are read in chunks, while the changes of all tables go on in the order of the
+    commits; what is interrupted goes on where it was. A table that is added later gets its rows likewise.
 
         headwater up --with capture --with postgres
         headwater capture up shop.py
@@ -69,8 +69,8 @@ def status(
 
     `lag` is what is committed and not yet in Kafka. `retained` is what the database keeps of its log
     because of this connector: one that stands still fills the disk, unless the database has a limit
-    (max_slot_wal_keep_size), and then changes are lost. The state is `snapshot` while the rows are read that
-    are there in the beginning. The exit code is 3 when a connector is not under way and not paused, when it
+    (max_slot_wal_keep_size), and then changes are lost. The state is `snapshot` while an outbox's first
+    events are read. The exit code is 3 when a connector is not under way and not paused, when it
     cannot read its database, when its slot is lost or a table is not published, at 80 % of the limit, and
     above --max-wal or --max-lag.
 
