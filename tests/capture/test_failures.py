@@ -99,6 +99,49 @@ class TestBeforeItBegins:
         assert Connect.open(system).config("headwater-unfit") is None
 
 
+@pytest.fixture(scope="module")
+def fit(home: Settings) -> Settings:
+    """The same home, once its WAL tells changes."""
+    stop("postgres", home)
+    embedded.up(home, [Postgres()], lambda *_: None)
+    return home
+
+
+class TestALogThatIsThrownAway:
+    """What was not captured is in no log then: that is said, and capture begins anew only from nothing."""
+
+    def test_a_slot_that_outgrew_its_bound(self, fit, system):
+        database = database_of(fit, "outgrown")
+        table, connect = orders(database), Connect.open(system)
+        watched = Captured("outgrown", [table], system)
+        watched.look()
+        come(system, table, lambda found: len(found) == 1)
+        (connector,) = capturing("outgrown", [table], system)
+        connect.stop("headwater-outgrown")
+        assert wait_until(lambda: connector.health().slot == "idle", SOON)
+        with psycopg.connect(embedded.postgres_url(fit) or "", autocommit=True) as server:
+            server.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '160MB'")
+            server.execute("SELECT pg_reload_conf()")
+            assert wait_until(lambda: filled(server) and near(connector.health()), SOON)
+            assert wait_until(lambda: filled(server) and connector.health().slot == "lost", SOON)
+            server.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
+            server.execute("SELECT pg_reload_conf()")
+        assert any("its slot is lost" in one for one in connector.health().alerts())
+        connect.resume("headwater-outgrown")
+        assert wait_until(lambda: connector.health().is_stuck, SOON)
+        watched.look()
+        assert "is lost: PostgreSQL has removed WAL that was not captured yet" in str(watched.error)
+        assert "mend: capture the tables anew: headwater capture remove APP.py --slot" in str(watched.error)
+        connector.remove(for_good=True)
+        Log.open(system).topics.delete(table.changes.name)
+        with psycopg.connect(database.url or "", autocommit=True) as sql:
+            sql.execute("DELETE FROM orders; INSERT INTO orders VALUES (2, 'since then')")
+        ensure("outgrown", [table], system)
+        assert set(rows_of(come(system, table, lambda found: len(found) == 1))) == {2}
+        connector.remove(for_good=True)
+        assert connect.config("headwater-outgrown") is None
+
+
 class Shop:
     """A running app: a captured table is copied to Redis, and another pipeline needs no database."""
 
@@ -156,14 +199,6 @@ class Shop:
         with log.writer() as writer:
             writer.append(self.pings, {"n": number})
         return wait_until(lambda: number in [one.value.n for one in log.read(self.pongs)], SOON)
-
-
-@pytest.fixture(scope="module")
-def fit(home: Settings) -> Settings:
-    """The same home, once its WAL tells changes."""
-    stop("postgres", home)
-    embedded.up(home, [Postgres()], lambda *_: None)
-    return home
 
 
 @pytest.fixture(scope="module")
@@ -257,41 +292,6 @@ class TestUnderARunningApp:
             assert shop.goes_on_beside(2)
             server.config_set("maxmemory", "0")
         assert shop.is_equal()
-
-
-class TestALogThatIsThrownAway:
-    """What was not captured is in no log then: that is said, and capture begins anew only from nothing."""
-
-    def test_a_slot_that_outgrew_its_bound(self, fit, system):
-        database = database_of(fit, "outgrown")
-        table, connect = orders(database), Connect.open(system)
-        watched = Captured("outgrown", [table], system)
-        watched.look()
-        come(system, table, lambda found: len(found) == 1)
-        (connector,) = capturing("outgrown", [table], system)
-        connect.stop("headwater-outgrown")
-        assert wait_until(lambda: connector.health().slot == "idle", SOON)
-        with psycopg.connect(embedded.postgres_url(fit) or "", autocommit=True) as server:
-            server.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '160MB'")
-            server.execute("SELECT pg_reload_conf()")
-            assert wait_until(lambda: filled(server) and near(connector.health()), SOON)
-            assert wait_until(lambda: filled(server) and connector.health().slot == "lost", SOON)
-            server.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
-            server.execute("SELECT pg_reload_conf()")
-        assert any("its slot is lost" in one for one in connector.health().alerts())
-        connect.resume("headwater-outgrown")
-        assert wait_until(lambda: connector.health().is_stuck, SOON)
-        watched.look()
-        assert "is lost: PostgreSQL has removed WAL that was not captured yet" in str(watched.error)
-        assert "mend: capture the tables anew: headwater capture remove APP.py --slot" in str(watched.error)
-        connector.remove(for_good=True)
-        Log.open(system).topics.delete(table.changes.name)
-        with psycopg.connect(database.url or "", autocommit=True) as sql:
-            sql.execute("DELETE FROM orders; INSERT INTO orders VALUES (2, 'since then')")
-        ensure("outgrown", [table], system)
-        assert set(rows_of(come(system, table, lambda found: len(found) == 1))) == {2}
-        connector.remove(for_good=True)
-        assert connect.config("headwater-outgrown") is None
 
 
 def near(found: Health) -> bool:
