@@ -61,3 +61,4 @@ bench: $(READY)  ## side by side with bare clients and hand-written PySpark, in 
 	$(RUN)/python -m bench.windows
 	$(RUN)/python -m bench.adaptive
 	$(RUN)/python -m bench.sliding
+	$(RUN)/python -m bench.capture

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from headwater.capture import connectors, secrets
 from headwater.capture.checks import demand
-from headwater.capture.claims import FIRST, Claims, claimed, claims_in, released
+from headwater.capture.claims import FIRST, Claims, again, claimed, claims_in, released
 from headwater.capture.connect import Connect
 from headwater.capture.health import Health, health
 from headwater.capture.plan import Capture, Plan, plans
@@ -27,6 +27,13 @@ from headwater.settings import Settings
 
 _LOGGER = logging.getLogger("headwater.capture")
 _LEAVES_WITHIN = timedelta(seconds=60)
+_GAP = (
+    "%s was not published for a while: its rows come once more; what was deleted meanwhile is found by "
+    "`headwater verify --against database`"
+)
+_UNSENT = (
+    "%s was not published for a while: the events that were written meanwhile stand in it and were not sent"
+)
 
 
 def ensure(app: str, captures: Sequence[Capture], settings: Settings) -> None:
@@ -70,7 +77,7 @@ class Capturing:
         with self._alone() as source:
             if not self.plan.is_outbox:
                 source.make_signals()
-            claims = self._claim()
+            claims = self._claim(source)
             connectors.apply(self._connect, self.plan.name, self._config(claims))
             source.ask_for_snapshots(claims)
 
@@ -118,10 +125,10 @@ class Capturing:
             self._connect.delete(name)
         return True
 
-    def _claim(self) -> Claims:
+    def _claim(self, source: Source) -> Claims:
         """The claims with the app's; there is a connector afterwards, at rest if there was none."""
         found = self._connect.config(self.plan.name)
-        known = claims_in(found)
+        known = self._told_again(source, claims_in(found))
         since = FIRST if self.plan.is_outbox else f"snapshot-{uuid4()}"
         claims = claimed(known, self._app, self.plan.tables, since)
         if found is None:
@@ -129,6 +136,20 @@ class Capturing:
         else:
             self._refuse_gaps(set(claims) - set(known))
         return claims
+
+    def _told_again(self, source: Source, known: Claims) -> Claims:
+        """The claims, with another snapshot for tables that somebody took out of the publication.
+
+        The connector puts them back when it starts; so it is changed, or stopped, to start again.
+        """
+        untold = source.unpublished(self.plan.slot, known)
+        if not untold or not self._connect.offsets(self.plan.name):
+            return known
+        _LOGGER.warning(_UNSENT if self.plan.is_outbox else _GAP, ", ".join(untold))
+        if self.plan.is_outbox:
+            connectors.stop(self._connect, self.plan.name)
+            return known
+        return again(known, untold, f"snapshot-{uuid4()}")
 
     def _make(self, claims: Claims) -> None:
         """Make the connector, at rest, to see whether it has a place from an earlier time."""

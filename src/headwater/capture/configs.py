@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from headwater.capture.claims import PROPERTY, Claims, as_property
 from headwater.capture.database import Address
 from headwater.log.formats.change_values import CONNECTOR
+from headwater.log.topic import LARGEST_CHANGE
 
 SIGNALS = {"postgres": "headwater_capture.signals"}
 """The table through which a snapshot is asked for; the connector reads it like any other, in order."""
@@ -34,8 +35,10 @@ def common(prefix: str, slot: str, claims: Claims, address: Address, password: s
         "table.include.list": ",".join(map(re.escape, claims)),
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
-        "poll.interval.ms": "20",
+        "poll.interval.ms": "5",  # for so long it gathers what it writes in one transaction
         "retriable.restart.connector.wait.ms": "1000",
+        "max.queue.size.in.bytes": str(4 * LARGEST_CHANGE),  # rows that wait must fit into the worker
+        "producer.override.max.request.size": str(LARGEST_CHANGE),
         "topic.heartbeat.prefix": HEARTBEATS,
         "heartbeat.interval.ms": str(1000 * HEARTBEAT_S),
         "extended.headers.enabled": "false",

@@ -6,7 +6,7 @@ the database's disk; what is kept for it, and the limit, are the figures to watc
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from headwater.capture.claims import claims_in
@@ -18,6 +18,9 @@ from headwater.errors import DatabaseUnreachable
 
 NEAR = 0.8
 """The part of what the database may keep from which on it is an alert."""
+
+RESTS = 10.0
+"""Seconds for which a connector may be away from its slot, to take another connection."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +36,27 @@ class Health:
     retained_bytes: int | None = None
     limit_bytes: int | None = None
     slot: str = "none"
+    reading_since: str | None = None
+    unpublished: tuple[str, ...] = ()
     cause: str = ""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it cannot read its database: it tries again for ever then, and does not say why."""
+        is_away = self.slot in ("unknown", "lost") or (self.slot == "idle" and (self.lag_s or 0) > RESTS)
+        return self.state in ("running", "starting") and is_away
 
     def alerts(self, most_bytes: int | None = None, most_lag: timedelta | None = None) -> Iterator[str]:
         """What somebody should look at."""
-        if self.state not in ("running", "paused"):
+        if self.state not in ("running", "snapshot", "paused"):
             yield f"it is {self.state}"
+        if self.is_stuck:
+            yield "it cannot read its database: `headwater capture check` tells why"
         if self.slot in ("lost", "unreserved"):
             yield f"its slot is {self.slot}: the database has thrown away, or is about to, what was not read"
+        if self.unpublished:
+            tables = ", ".join(self.unpublished)
+            yield f"its publication lacks {tables}: their changes are in no log"
         kept, limit = self.retained_bytes or 0, self.limit_bytes
         if limit is not None and kept > NEAR * limit:
             yield f"the database keeps {kept:,} bytes for it, and throws them away at {limit:,}"
@@ -62,10 +78,19 @@ def health(plan: Plan, address: Address, connect: Connect) -> Health:
     )
     try:
         with opened(plan.database, address) as source:
-            slot = source.slot(plan.slot)
+            slot, unpublished = source.slot(plan.slot), source.unpublished(plan.slot, claims)
     except DatabaseUnreachable as error:
         return replace(found, slot="unknown", cause=found.cause or error.message)
-    return found if slot is None else _with_slot(found, slot)
+    if slot is None:
+        return found
+    if found.state == "running" and not slot.active and _is_reading_rows(connect, plan):
+        found = replace(found, state="snapshot")
+    return _with_slot(replace(found, unpublished=unpublished), slot)
+
+
+def _is_reading_rows(connect: Connect, plan: Plan) -> bool:
+    """Whether its first snapshot is under way: until its end it reads no log."""
+    return connect.offsets(plan.name).get("snapshot_completed") is False
 
 
 def _with_slot(found: Health, slot: Any) -> Health:
@@ -74,6 +99,7 @@ def _with_slot(found: Health, slot: Any) -> Health:
         found,
         slot=("active" if slot.active else "idle") if is_well else slot.wal_status,
         position=slot.position,
+        reading_since=slot.reading_since and slot.reading_since.astimezone(UTC).isoformat(),
         lag_bytes=slot.lag_bytes,
         lag_s=slot.lag_s,
         retained_bytes=slot.retained_bytes,

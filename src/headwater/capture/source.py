@@ -5,7 +5,7 @@ snapshot is asked for by a row in a table of signals, which the connector reads 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
@@ -31,7 +31,7 @@ _SIGNAL = (
     "WHERE NOT EXISTS (SELECT 1 FROM headwater_capture.signals WHERE id = %s)"
 )
 _SLOT = """
-SELECT s.active, s.wal_status, s.confirmed_flush_lsn::text AS position,
+SELECT s.active, s.wal_status, s.confirmed_flush_lsn::text AS position, r.backend_start AS reading_since,
        pg_wal_lsn_diff(pg_current_wal_lsn(), s.confirmed_flush_lsn)::bigint AS lag_bytes,
        extract(epoch FROM CASE WHEN s.active THEN coalesce(r.flush_lag, '0')
                ELSE now() - (to_jsonb(s) ->> 'inactive_since')::timestamptz END)::float AS lag_s,
@@ -39,6 +39,10 @@ SELECT s.active, s.wal_status, s.confirmed_flush_lsn::text AS position,
        (SELECT nullif(setting::bigint, -1) * 1024 * 1024 FROM pg_settings
         WHERE name = 'max_slot_wal_keep_size') AS limit_bytes
 FROM pg_replication_slots s LEFT JOIN pg_stat_replication r ON r.pid = s.active_pid WHERE s.slot_name = %s
+"""
+_UNPUBLISHED = """
+SELECT name FROM unnest(%s::text[]) AS name
+EXCEPT SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s ORDER BY 1
 """
 _DROP_SLOT = (
     "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND NOT active"
@@ -76,6 +80,10 @@ class Source:
     def slot(self, name: str) -> Any | None:
         """How a replication slot is; None when there is none."""
         return next(iter(self.rows(_SLOT, name)), None)
+
+    def unpublished(self, name: str, tables: Iterable[str]) -> tuple[str, ...]:
+        """The tables that are not in the publication of this name: nobody is told their changes."""
+        return tuple(one.name for one in self.rows(_UNPUBLISHED, list(tables), name))
 
     def drop_slot(self, name: str) -> bool:
         """Drop a slot and the publication of its name; False while somebody still reads from it."""

@@ -5,13 +5,14 @@ second to thirty and starts over after a batch that went well.
 """
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from queue import Empty
 from threading import Event, Thread
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import SparkSession
 
@@ -22,7 +23,7 @@ from headwater.log.connection import Connection
 from headwater.run.columnar import Columnar
 from headwater.run.decided import DecidedHistory
 from headwater.run.divert import Diverted
-from headwater.run.failure import is_passing, told
+from headwater.run.failure import FIRST_PAUSE, LONGEST_PAUSE, is_passing, told
 from headwater.run.history import History
 from headwater.run.late import Window
 from headwater.run.plan import blamed, rows_of
@@ -34,7 +35,9 @@ from headwater.run.steps import Steps, steps_of
 from headwater.run.timekeeper import Times
 from headwater.settings import Settings
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+if TYPE_CHECKING:
+    from headwater.run.captures import Captured
+
 FINISH_WITHIN = timedelta(seconds=120)
 """How long the batch in hand may take to end before it is ended for it."""
 
@@ -217,9 +220,12 @@ def _figures(progress: Progress, before: Figures) -> dict[str, Any]:
 
 
 class Supervisor:
-    """All pipelines of an app, running side by side on one Spark session."""
+    """All pipelines of an app, running side by side on one Spark session, beside what the app captures."""
 
-    def __init__(self, app: App, spark: SparkSession, settings: Settings) -> None:
+    def __init__(
+        self, app: App, spark: SparkSession, settings: Settings, captures: "Sequence[Captured]" = ()
+    ) -> None:
+        self.captures = captures
         self.pipelines = [Supervised(app, one, spark, settings) for one in app.pipelines]
 
     def start(self, *, once: bool = False) -> None:
@@ -249,6 +255,7 @@ class Supervisor:
 
     @property
     def errors(self) -> list[HeadwaterError]:
-        """What ended those that failed for good."""
-        failed = [one for one in self.pipelines if one.figures.state == "failed"]
-        return [one.error for one in failed if one.error is not None]
+        """What ended those that failed for good, and what keeps tables from being captured now."""
+        errors = [one.error for one in self.captures]
+        errors += [one.error for one in self.pipelines if one.figures.state == "failed"]
+        return [one for one in errors if one is not None]
