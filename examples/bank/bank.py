@@ -97,7 +97,19 @@ app = App(
     Pipeline(
         "fraud-alerts", suspicious, reads=[ACTIVITY], writes=KafkaSink(ALERTS, guarantee="exactly-once")
     ),
-    Pipeline("in-redis", upserts, reads=[CARDHOLDERS], writes=RedisSink("cardholders", key="card")),
-    Pipeline("in-search", upserts, reads=[CARDHOLDERS], writes=SearchSink("cardholders", key="card")),
+    Pipeline(
+        "in-redis",
+        upserts,
+        reads=[CARDHOLDERS],
+        writes=RedisSink("cardholders", key="card"),
+        every=timedelta(seconds=1),
+    ),
+    Pipeline(
+        "in-search",
+        upserts,
+        reads=[CARDHOLDERS],
+        writes=SearchSink("cardholders", key="card"),
+        every=timedelta(seconds=1),
+    ),
     captures=[CARDHOLDERS],
 )

@@ -12,9 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,12 +28,12 @@ from cardholders import Cardholders
 from desk import Desk
 from driver import Driver
 from headwater import Log, Settings, embedded
-from headwater.clock import now
+from headwater.clock import Deadline, now
 from headwater.embedded.jars import fetch
 from headwater.verify.pipeline import verify
 from picture import COMMANDS, TITLE, cases, pipelines, summary
 from screen import Screen
-from transactions import CARDS, Day, send
+from transactions import CARDS, Day, Sent, send
 
 HOME = Path(".headwater/bank").absolute()
 COMMAND = str(Path(sys.executable).with_name("headwater"))
@@ -62,8 +61,20 @@ class Bank:
         self.desk = Desk(self.log, embedded.redis_url(self.settings) or "")
         self.over = Event()
 
-    def picture(self) -> RenderableType:
-        """What is going on now."""
+    @property
+    def account(self) -> Account:
+        """What has become of the day's records until now."""
+        return Account(self.settings, self.day)
+
+    def send(self, records: Sequence[Sent]) -> None:
+        """Append records, each when it is due."""
+        send(self.log, records, self.over)
+
+    def wait(self, until: Callable[[], bool], pause: float = 0.25) -> None:
+        """Show what is going on until something has happened."""
+        self.screen.wait(until, self._picture, pause)
+
+    def _picture(self) -> RenderableType:
         return Group("", pipelines(app, self.driver.look()), "", cases(self.desk.newest))
 
 
@@ -103,9 +114,10 @@ def play(bank: Bank) -> bool:
         outage = act(bank, threads)
         copies = [one for name in COPIES for one in verify(app, name, bank.settings, against="database")]
         bank.screen.tell("the copies are compared with the table, row by row")
-    account = Account(bank.settings, bank.day)
-    bank.screen.console.print(cases(bank.desk.newest))
-    bank.screen.console.print(summary(account, outage, bank.cardholders.changes.total(), copies))
+    account, changes = bank.account, bank.cardholders.changes.total()
+    bank.screen.console.print(
+        "", cases(bank.desk.newest), summary(account, outage, changes, copies), sep="\n"
+    )
     return account.is_right and all(one.verdict.is_equal for one in copies)
 
 
@@ -121,43 +133,58 @@ def at_work(bank: Bank) -> Iterator[None]:
 
 def act(bank: Bank, threads: ThreadPoolExecutor) -> Outage:
     """What happens, in its order; tells when the app was away."""
-    tell, wait, day, driver = bank.screen.tell, bank.screen.wait, bank.day, bank.driver
-    tell(f"PostgreSQL has {bank.cardholders.create():,} cardholders; nobody writes them anywhere else")
+    open_up(bank)
+    morning, afternoon = bank.day.parted()
+    living = threads.submit(bank.cardholders.live, bank.over)
+    sending = threads.submit(bank.send, morning)
+    bank.screen.tell("transactions begin; cardholders move, change their names, leave, come")
+    outage = crash(bank, sending)
+    sending = threads.submit(bank.send, afternoon)
+    bank.wait(sending.done)
+    bank.over.set()
+    for one in (sending, living):
+        one.result()
+    bank.screen.tell("all is sent, and the evening's payments complete every window before")
+    bank.wait(lambda: bank.account.is_complete, pause=1.0)
+    return outage
+
+
+def open_up(bank: Bank) -> None:
+    """The table, the first payments, and the app."""
+    count = bank.cardholders.create()
+    bank.screen.tell(f"PostgreSQL has {count:,} cardholders; nobody writes them anywhere else")
     for topic in (TRANSACTIONS, ALERTS):
         bank.log.topics.create(topic)
-    send(bank.log, day.opening, bank.over)
+    bank.send(bank.day.opening)
     bank.desk.open()
-    driver.start()
-    wait(lambda: all(driver.rows(one) >= len(CARDS) for one in READERS), bank.picture)
-    tell("the app runs; the table is captured, and copied to Redis and OpenSearch")
-    living = threads.submit(bank.cardholders.live, bank.over)
-    morning, afternoon = day.parted()
-    sending = threads.submit(send, bank.log, morning, bank.over)
-    tell("transactions begin; cardholders move, change their names, leave, come")
-    crash_at = time.monotonic() + 0.3 * day.seconds
-    wait(lambda: time.monotonic() > crash_at, bank.picture)
-    driver.kill()
+    bank.driver.start()
+    bank.wait(lambda: all(bank.driver.figure(one, "rows") >= len(CARDS) for one in READERS))
+    bank.screen.tell("the app runs; the table is captured, and copied to Redis and OpenSearch")
+
+
+def crash(bank: Bank, sending: Future[None]) -> Outage:
+    """Kill the app in the morning, and start it again; it is over when the app has caught up."""
+    moment = Deadline(timedelta(seconds=bank.day.seconds / 4))
+    bank.wait(lambda: moment.passed)
+    bank.driver.kill()
     began_at = now()
-    tell("the app is killed with -9: driver, Spark, workers. Transactions go on")
-    driver.start()
-    wait(lambda: driver.rows("card-activity") > 0, bank.picture)
-    outage = Outage(began_at, now())
-    tell("started again, it goes on where it was")
-    wait(sending.done, bank.picture)
+    bank.screen.tell("the app is killed with -9: driver, Spark, workers; transactions go on")
+    bank.driver.start()
+    bank.wait(lambda: bank.driver.figure("card-activity", "batch") >= 0)
+    away = (now() - began_at).total_seconds()
+    bank.screen.tell(f"it works again after {away:.0f} s, and goes on where it was")
+    bank.wait(sending.done)
     sending.result()
-    sending = threads.submit(send, bank.log, afternoon, bank.over)
-    wait(sending.done, bank.picture)
-    sending.result()
-    bank.over.set()
-    living.result()
-    tell(f"all is sent; {bank.cardholders.changes.total():,} changes of cardholders are committed")
-    wait(lambda: Account(bank.settings, day).is_complete, bank.picture, pause=1.0)
-    return outage
+    bank.wait(lambda: bank.driver.figure("card-activity", "lag") == 0)
+    return Outage(began_at, now())
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=int, default=40, help="how long transactions come")
+    parser.add_argument("--seconds", type=int, default=30, help="how long transactions come")
     parser.add_argument("--keep", action="store_true", help="leave the servers running")
     asked = parser.parse_args()
-    sys.exit(main(asked.seconds, keep=asked.keep))
+    try:
+        sys.exit(main(asked.seconds, keep=asked.keep))
+    except KeyboardInterrupt:
+        sys.exit(130)

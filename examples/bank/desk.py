@@ -17,7 +17,7 @@ from headwater import Log
 
 @dataclass(frozen=True)
 class Case:
-    """An alert with the cardholder that it is about; None when the bank has no such cardholder any more."""
+    """An alert, and the cardholder that it is about: nothing of one who has left the bank."""
 
     card: str
     opened_at: datetime
@@ -27,12 +27,16 @@ class Case:
 
 @dataclass
 class Desk:
-    """The newest cases, and how many there were."""
+    """The newest cases, as they came in."""
 
     log: Log
     copy: str
-    count: int = 0
-    newest: deque[Case] = field(default_factory=lambda: deque(maxlen=5))
+    _newest: deque[Case] = field(default_factory=lambda: deque(maxlen=5))
+
+    @property
+    def newest(self) -> list[Case]:
+        """The last five."""
+        return list(self._newest)
 
     def open(self) -> None:
         """Work until the program ends."""
@@ -41,8 +45,7 @@ class Desk:
     def _work(self) -> None:
         with redis.Redis.from_url(self.copy, decode_responses=True) as copy:
             for record in self.log.read(ALERTS, follow=True):
-                self.newest.append(self._case(record.value, copy))
-                self.count += 1
+                self._newest.append(self._case(record.value, copy))
 
     def _case(self, alert: Any, copy: Any) -> Case:
         return Case(alert.card, alert.opened_at, alert.payments, copy.hgetall(f"cardholders:{alert.card}"))

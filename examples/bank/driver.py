@@ -61,9 +61,9 @@ class Driver:
             raise SystemExit(f"the app has ended by itself:\n{self.log.read_text()[-3000:]}")
         return self.figures
 
-    def rows(self, pipeline: str) -> int:
-        """How many rows a pipeline has read since the app was started."""
-        return int(self.look().get(pipeline, {"rows": 0})["rows"])
+    def figure(self, pipeline: str, name: str) -> int:
+        """A figure of a pipeline since the app was started; -1 as long as it has read nothing."""
+        return int(self.look().get(pipeline, {name: -1})[name])
 
     def _take(self, line: str) -> None:
         with suppress(json.JSONDecodeError):  # a note for people
