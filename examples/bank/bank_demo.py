@@ -31,7 +31,7 @@ from headwater import Log, Settings, embedded
 from headwater.clock import Deadline, now
 from headwater.embedded.jars import fetch
 from headwater.verify.pipeline import verify
-from picture import COMMANDS, TITLE, cases, pipelines, summary
+from picture import COMMANDS, RIGHT, TITLE, WRONG, cases, pipelines, summary
 from screen import Screen
 from transactions import CARDS, Day, Sent, send
 
@@ -118,7 +118,9 @@ def play(bank: Bank) -> bool:
     bank.screen.console.print(
         "", cases(bank.desk.newest), summary(account, outage, changes, copies), sep="\n"
     )
-    return account.is_right and all(one.verdict.is_equal for one in copies)
+    is_right = account.is_right and all(one.verdict.is_equal for one in copies)
+    bank.screen.console.print(RIGHT if is_right else WRONG)
+    return is_right
 
 
 @contextmanager

@@ -87,7 +87,7 @@ class Day:
 
     def _pay_within(self, opened_at: datetime) -> None:
         """Payments of one window, in which none but stolen cards are used too often."""
-        stolen = self._chance.sample(CARDS, self._chance.randrange(2, 9))
+        stolen = self._chance.sample(CARDS, self._chance.randrange(5, 15))
         self.fraud.update((one, opened_at) for one in stolen)
         cards = [one for one in stolen for _ in range(self._chance.randrange(TOO_OFTEN, 2 * TOO_OFTEN))]
         for card in cards + self._chance.choices(CARDS, k=PER_WINDOW):
