@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 from rich.console import Group, RenderableType
 
@@ -90,7 +90,14 @@ def main(seconds: int, *, keep: bool) -> int:
         return 0 if is_right else 1
     finally:
         if not keep:
-            subprocess.run([COMMAND, "down"], env=ENVIRONMENT, check=True)
+            call("down")
+
+
+def call(*words: str) -> None:
+    """Run a command; what it says of an error is enough."""
+    code = subprocess.run([COMMAND, *words], env=ENVIRONMENT, check=False).returncode
+    if code:
+        sys.exit(code)
 
 
 def fresh_servers() -> Settings:
@@ -98,9 +105,9 @@ def fresh_servers() -> Settings:
     settings = Settings.load(ENVIRONMENT)
     embedded.down(settings)
     shutil.rmtree(HOME, ignore_errors=True)
-    Thread(target=fetch, args=("spark", settings, lambda *_: None), daemon=True).start()
-    extra = [word for one in SERVERS for word in ("--with", one)]
-    subprocess.run([COMMAND, "up", *extra], env=ENVIRONMENT, check=True)
+    with ThreadPoolExecutor() as threads:
+        threads.submit(fetch, "spark", settings, lambda *_: None)
+        call("up", *(word for one in SERVERS for word in ("--with", one)))
     return settings
 
 
