@@ -68,11 +68,12 @@ class Account:
         return Counter((row.card, row.opened_at) for row in self._rows(ALERTS))
 
     @cached_property
-    def late(self) -> Counter[int]:
-        """The ids of the records that were diverted."""
+    def late(self) -> Counter[tuple[str, int]]:
+        """The records that were diverted, by their keys and ids."""
         with suppress(UnknownTopic):  # nothing was late yet
             found = LateLetters(LATE, self.settings).read()
-            return Counter(json.loads(one.letter.value or b"")["id"] for one in found)
+            letters = [one.letter for one in found]
+            return Counter(((one.key or b"").decode(), json.loads(one.value or b"")["id"]) for one in letters)
         return Counter()
 
     @cached_property

@@ -56,7 +56,7 @@ class Day:
     closing: list[Sent] = field(default_factory=list)
     counts: Counter[Window] = field(default_factory=Counter)
     fraud: Counter[Window] = field(default_factory=Counter)
-    late: Counter[int] = field(default_factory=Counter)
+    late: Counter[tuple[str, int]] = field(default_factory=Counter)
     bad: Counter[bytes] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -102,8 +102,9 @@ class Day:
 
     def _late(self) -> Sent:
         at_night = self.opens_at.replace(hour=1) + self._chance.random() * timedelta(hours=4)
-        self.late[self._ids] += 1
-        return self._payment(self._chance.choice(CARDS), at_night, self._any_time())
+        card = self._chance.choice(CARDS)
+        self.late[card, self._ids] += 1
+        return self._payment(card, at_night, self._any_time())
 
     def _bad(self) -> Sent:
         """No amount, no card, or a clock that is a year ahead."""
