@@ -71,11 +71,16 @@ class Bank:
         send(self.log, records, self.over)
 
     def wait(self, until: Callable[[], bool], pause: float = 0.25) -> None:
-        """Show what is going on until something has happened."""
-        self.screen.wait(until, self._picture, pause)
+        """Show what is going on until something has happened; an app that has ended ends the demo."""
+
+        def has_happened() -> bool:
+            self.driver.look()
+            return until()
+
+        self.screen.wait(has_happened, self._picture, pause)
 
     def _picture(self) -> RenderableType:
-        return Group("", pipelines(app, self.driver.look()), "", cases(self.desk.newest))
+        return Group("", pipelines(app, self.driver.figures), "", cases(self.desk.newest))
 
 
 def main(seconds: int, *, keep: bool) -> int:
@@ -184,7 +189,8 @@ def crash(bank: Bank, sending: Future[None]) -> Outage:
     bank.screen.tell(f"it works again after {away:.0f} s, and goes on where it was")
     bank.wait(sending.done)
     sending.result()
-    bank.wait(lambda: bank.driver.figure("card-activity", "lag") == 0)
+    bank.wait(lambda: not any(one.behind for one in bank.log.lag("bank.card-activity")))
+    bank.screen.tell("it has caught up with the morning; the afternoon's transactions begin")
     return Outage(began_at, now())
 
 

@@ -14,7 +14,7 @@ BANK = Path(__file__).with_name("bank.py")
 
 @dataclass
 class Driver:
-    """The app's process with its Spark and its workers, and the last word of each of its pipelines."""
+    """The app with its Spark and its workers, and the newest figures of the pipelines that have read."""
 
     command: str
     environment: dict[str, str]
@@ -49,23 +49,22 @@ class Driver:
             self._process.terminate()
             self._process.wait()
 
-    def look(self) -> dict[str, dict[str, Any]]:
-        """The newest figures of each pipeline that has read something; ends the demo if the app has ended."""
-        with self.log.open() as lines:
+    def look(self) -> None:
+        """Take in what it has printed meanwhile; SystemExit if it has ended by itself."""
+        with self.log.open("rb") as lines:
             lines.seek(self._read)
-            for line in iter(lines.readline, ""):
-                if line.endswith("\n"):
-                    self._read += len(line.encode())
+            for line in lines:
+                if line.endswith(b"\n"):
+                    self._read += len(line)
                     self._take(line)
         if self._process is not None and self._process.poll() is not None:
             raise SystemExit(f"the app has ended by itself:\n{self.log.read_text()[-3000:]}")
-        return self.figures
 
     def figure(self, pipeline: str, name: str) -> int:
         """A figure of a pipeline since the app was started; -1 as long as it has read nothing."""
-        return int(self.look().get(pipeline, {name: -1})[name])
+        return int(self.figures.get(pipeline, {name: -1})[name])
 
-    def _take(self, line: str) -> None:
+    def _take(self, line: bytes) -> None:
         with suppress(json.JSONDecodeError):  # a note for people
             told = json.loads(line)
             if told["batch"] is not None:

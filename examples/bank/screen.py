@@ -9,7 +9,7 @@ from rich.live import Live
 
 from headwater.clock import Deadline
 
-A_WHILE = timedelta(seconds=120)
+A_WHILE = timedelta(minutes=4)
 
 
 class Screen:
@@ -26,12 +26,12 @@ class Screen:
     def wait(
         self, until: Callable[[], bool], picture: Callable[[], RenderableType], pause: float = 0.25
     ) -> None:
-        """Draw what is going on until the condition holds, which it must within two minutes."""
+        """Draw what is going on until the condition holds, which it must within a while."""
         deadline = Deadline(A_WHILE)
         with Live(console=self.console, auto_refresh=False, transient=True) as live:
             while not until():
                 if deadline.passed:
-                    raise SystemExit("what should have happened did not within two minutes")
+                    raise SystemExit(f"what should have happened did not within {A_WHILE}")
                 if self.console.is_terminal:
                     live.update(picture(), refresh=True)
                 time.sleep(pause)
