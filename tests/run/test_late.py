@@ -76,8 +76,7 @@ def test_a_late_letter_is_the_record_as_it_was_and_says_what_it_missed(story: St
     assert (letter.watermark, letter.late_by) == (BEGIN + timedelta(seconds=95), timedelta(seconds=53))
 
 
-@pytest.mark.parametrize("future", [None, timedelta(hours=1)])
-@pytest.mark.parametrize("record", [False, True])
+@pytest.mark.parametrize(("future", "record"), [(timedelta(hours=1), False), (None, True)])
 def test_a_late_letter_has_the_records_key_and_headers_whatever_else_is_looked_at(
     log: Log, story: Story, future: timedelta | None, record: bool
 ) -> None:
