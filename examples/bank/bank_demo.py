@@ -182,7 +182,7 @@ def crash(bank: Bank, sending: Future[None]) -> Outage:
     bank.wait(lambda: moment.passed)
     bank.driver.kill()
     began_at = now()
-    bank.screen.tell("the app is killed with -9: driver, Spark, workers; transactions go on")
+    bank.screen.tell("the app's driver is killed with -9; transactions and changes go on")
     bank.driver.start()
     bank.wait(lambda: bank.driver.figure("card-activity", "batch") >= 0)
     away = (now() - began_at).total_seconds()
