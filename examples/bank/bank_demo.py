@@ -1,6 +1,6 @@
 """The bank at work: from its database to its copies, from its transactions to its alerts, and a crash.
 
-    make demo             runs for about two minutes and ends by itself
+    make demo             plays once and ends by itself
     make demo KEEP=1      leaves the servers running to look around in
 
 Everything happens on real servers of its own, under .headwater/bank. What must come out is known beforehand,
