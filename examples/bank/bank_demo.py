@@ -1,6 +1,6 @@
 """The bank at work: from its database to its copies, from its transactions to its alerts, and a crash.
 
-    make demo             runs for about two minutes and ends by itself
+    make demo             plays once and ends by itself
     make demo KEEP=1      leaves the servers running to look around in
 
 Everything happens on real servers of its own, under .headwater/bank. What must come out is known beforehand,
@@ -182,7 +182,7 @@ def crash(bank: Bank, sending: Future[None]) -> Outage:
     bank.wait(lambda: moment.passed)
     bank.driver.kill()
     began_at = now()
-    bank.screen.tell("the app is killed with -9: driver, Spark, workers; transactions go on")
+    bank.screen.tell("the app's driver is killed with -9; transactions and changes go on")
     bank.driver.start()
     bank.wait(lambda: bank.driver.figure("card-activity", "batch") >= 0)
     away = (now() - began_at).total_seconds()

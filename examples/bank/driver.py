@@ -1,8 +1,6 @@
 """`headwater run bank.py` as the demo sees it: started, watched by the JSON that it prints, killed."""
 
 import json
-import os
-import signal
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +22,7 @@ class Driver:
     _read: int = 0
 
     def start(self) -> None:
-        """Run the app, in a process group of its own so that all of it can be killed."""
+        """Run the app, in a process group of its own: an interrupt is for the demo alone."""
         with self.log.open("a") as lines:
             self._process = subprocess.Popen(
                 [self.command, "run", str(BANK), "--json"],
@@ -35,9 +33,9 @@ class Driver:
             )
 
     def kill(self) -> None:
-        """kill -9: the driver, Spark and its workers."""
+        """kill -9 of the driver; its Spark ends with it."""
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
         self._process.wait()
         self._process = None
         self.look()

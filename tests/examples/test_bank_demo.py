@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 DEMO = Path(__file__).parents[2] / "examples/bank/bank_demo.py"
 
 
+@pytest.mark.timeout(600)  # five servers and two starts of Spark, beside whatever else the machine does
 def test_the_bank_accounts_for_every_record_alert_and_copied_row_although_it_is_killed(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
     done = subprocess.run(
@@ -18,7 +21,7 @@ def test_the_bank_accounts_for_every_record_alert_and_copied_row_although_it_is_
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=570,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"lost, doubled or in the wrong place +0\n", done.stdout), done.stdout
