@@ -17,7 +17,8 @@ from headwater.capture.claims import FIRST, Claims, claimed, claims_in, released
 from headwater.capture.connect import Connect
 from headwater.capture.health import Health, health
 from headwater.capture.plan import Capture, Plan, plans
-from headwater.capture.source import Source, alone, opened
+from headwater.capture.sources import alone, opened
+from headwater.capture.sources.contract import Source
 from headwater.clock import wait_until
 from headwater.errors import CaptureGap, ConnectorFailed
 from headwater.log.connection import Connection
@@ -53,7 +54,7 @@ class Capturing:
 
     def __init__(self, app: str, plan: Plan, settings: Settings) -> None:
         self.plan, self._app, self._settings = plan, app, settings
-        self._address = plan.database.address(settings)
+        self._address = plan.address(settings)
         self._connect = Connect.open(settings)
 
     def knock(self) -> None:
@@ -71,6 +72,7 @@ class Capturing:
             if not self.plan.is_outbox:
                 source.make_signals()
             claims = self._claim()
+            self._refuse_lost(source)
             connectors.apply(self._connect, self.plan.name, self._config(claims))
             source.ask_for_snapshots(claims)
 
@@ -81,6 +83,8 @@ class Capturing:
     @property
     def place(self) -> str:
         """What its database keeps for it, in words."""
+        if self._address.kind == "mariadb":
+            return "its place in the binary log, which MariaDB keeps for a time only, whoever reads it"
         return f"slot and publication {self.plan.slot}: the database keeps its log from here on"
 
     def pause(self) -> None:
@@ -89,6 +93,8 @@ class Capturing:
 
     def resume(self) -> None:
         """Let it go on, or start what failed of it."""
+        with opened(self.plan.database, self._address) as source:
+            self._refuse_lost(source)
         connectors.start(self._connect, self.plan.name)
 
     def snapshot(self, tables: Sequence[str]) -> None:
@@ -141,6 +147,18 @@ class Capturing:
             raise
         return True
 
+    def _refuse_lost(self, source: Source) -> None:
+        """A connector whose place is gone would begin somewhere else, or give up a while later."""
+        place = source.place(self.plan.slot, lambda: self._connect.offsets(self.plan.name))
+        if place is not None and place.is_lost:
+            topics = " ".join(one.name for one in self.plan.topics)
+            raise CaptureGap(
+                f"what connector {self.plan.name!r} had still to read is no longer in the database's log",
+                detail=f"it was at {place.position}; what came after it was told to nobody",
+                hint="capture anew: `headwater capture remove APP.py --slot`, `headwater topics delete "
+                f"{topics}`, `headwater capture up APP.py`, and build the copies anew",
+            )
+
     def _refuse_gaps(self, tables: Iterable[str]) -> None:
         """What a topic has of an earlier capture goes on for ever: rows that went in between never go."""
         if self.plan.is_outbox:
@@ -156,17 +174,20 @@ class Capturing:
             )
 
     def _config(self, claims: Claims) -> dict[str, str]:
-        password = secrets.told(self.plan.database.name, self._address, self._settings)
-        return self.plan.config(claims, self._address, password, self._settings.connect_options)
+        password = secrets.told(self.plan.database.name, self._address.password, self._settings)
+        kafka = secrets.kafka(self._settings)
+        return self.plan.config(claims, self._address, password, kafka, self._settings.connect_options)
 
     def _drop(self, source: Source) -> None:
-        if not wait_until(lambda: source.drop_slot(self.plan.slot), _LEAVES_WITHIN):
+        if not wait_until(lambda: source.forget(self.plan.slot), _LEAVES_WITHIN):
             raise ConnectorFailed(
                 f"slot {self.plan.slot!r} is still read from",
                 hint="is another Kafka Connect running this connector?",
             )
         if not self.plan.is_outbox:
             source.drop_signals()
+        if history := self.plan.history(self._address):
+            Log.open(self._settings).topics.delete(history.name)
 
     def _alone(self) -> AbstractContextManager[Source]:
         return alone(self.plan.database, self._address)

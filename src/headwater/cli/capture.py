@@ -70,6 +70,7 @@ def status(
     because of this connector: one that stands still fills the disk, unless the database has a limit
     (max_slot_wal_keep_size), and then changes are lost. The exit code is 3 when a connector is neither
     running nor paused, when its slot is lost, at 80 % of the limit, and above --max-wal or --max-lag.
+    A MariaDB keeps its log up to an age and a size, whoever reads it: these are the limits there.
 
         headwater capture status shop.py --max-wal 10GB || page-somebody
     """
@@ -149,8 +150,9 @@ def remove(
     """Remove an app's connectors; says what remains.
 
     Without --slot the database keeps its log from here on, until the app is captured again: nothing is
-    lost, and the disk fills. With --slot it forgets; to capture the tables again, delete their topics
-    first, because rows that were deleted meanwhile would stay in them.
+    lost, and the disk fills. (A MariaDB keeps it for as long as its settings say.) With --slot the place
+    is forgotten; to capture the tables again, delete their topics first, because rows that were deleted
+    meanwhile would stay in them.
     """
     if slot and not yes and not is_confirmed("drop the slots, so that changes from now on are never told?"):
         note("nothing was removed (--yes removes without asking)")
