@@ -3,7 +3,6 @@
 So a connector's place is what the connector itself has written of it, held against the files that are there.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +22,7 @@ _MAKE = (
 )
 _UNMAKE = "DROP TABLE IF EXISTS {}"
 _SIGNAL = "INSERT IGNORE INTO {} (id, type, data) VALUES (%s, 'execute-snapshot', %s)"
+_NOW = "SELECT UNIX_TIMESTAMP() AS it"
 _FILES = "SHOW BINARY LOGS"
 _LIMITS = (
     "SHOW GLOBAL VARIABLES WHERE variable_name IN ('max_binlog_total_size', 'binlog_expire_logs_seconds')"
@@ -62,7 +62,7 @@ class MariaDB(Source):
             return None
         files = {one["Log_name"]: int(one["File_size"]) for one in self._rows(_FILES)}
         limits = {one["Variable_name"]: int(one["Value"]) or None for one in self._rows(_LIMITS)}
-        return placed(offset, files, limits, time.time())
+        return placed(offset, files, limits, self._rows(_NOW)[0]["it"])
 
     def forget(self, slot: str) -> bool:  # noqa: ARG002 - it keeps nothing for anybody
         """Nothing is kept for a connector that could be given up."""
@@ -98,7 +98,7 @@ def opened(database: Database, address: Address) -> Iterator[Source]:
 
 
 def placed(
-    offset: Mapping[str, Any], files: Mapping[str, int], limits: Mapping[str, int | None], now: float
+    offset: Mapping[str, Any], files: Mapping[str, int], limits: Mapping[str, int | None], now: int
 ) -> Place:
     """A place in these files; purged, or begun anew, where its file is not there or ends before it."""
     file, at = offset["file"], int(offset["pos"])
