@@ -14,7 +14,7 @@ from headwater.capture.plan import plans
 from headwater.capture.sources.mariadb import placed
 
 NONE: dict[str, int | None] = {}
-FILES = {"binlog.000002": 1000, "binlog.000003": 500}
+FILES = {"binlog.999998": 70, "binlog.999999": 1000, "binlog.1000000": 500}
 
 
 def config(name: str, kafka: Kafka) -> dict[str, str]:
@@ -51,18 +51,18 @@ def test_what_is_secret_of_the_way_to_the_log_stands_in_a_file(tmp_path: Path):
 
 
 def test_what_is_ahead_of_a_place_is_in_its_file_and_in_those_after_it():
-    offset = {"file": "binlog.000002", "pos": 400, "ts_sec": 100}
+    offset = {"file": "binlog.999999", "pos": 400, "ts_sec": 100}
     found = placed(offset, FILES, {"binlog_expire_logs_seconds": 3600}, now=130)
-    assert (found.state, found.position) == ("kept", "binlog.000002:400")
+    assert (found.state, found.position) == ("kept", "binlog.999999:400")
     assert (found.lag_bytes, found.retained_bytes) == (1100, 1500)
     assert (found.lag_s, found.limit_s) == (30, 3600)
-    at_the_end = placed({"file": "binlog.000003", "pos": 500, "ts_sec": 100}, FILES, NONE, now=130)
+    at_the_end = placed({"file": "binlog.1000000", "pos": 500, "ts_sec": 100}, FILES, NONE, now=130)
     assert (at_the_end.lag_bytes, at_the_end.lag_s) == (0, 0)
 
 
 @pytest.mark.parametrize(
     ("file", "position", "why"),
-    [("binlog.000001", 4, "thrown away"), ("binlog.000003", 501, "begun anew, and not so far yet")],
+    [("binlog.999997", 4, "thrown away"), ("binlog.1000000", 501, "begun anew, and not so far yet")],
 )
 def test_a_place_that_is_not_there_is_purged(file, position, why):
     assert placed({"file": file, "pos": position}, FILES, NONE, now=1).state == "purged", why

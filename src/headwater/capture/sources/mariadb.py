@@ -5,6 +5,7 @@ So a connector's place is what the connector itself has written of it, held agai
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import dropwhile
 from typing import Any
 
 import pymysql
@@ -100,12 +101,12 @@ def opened(database: Database, address: Address) -> Iterator[Source]:
 def placed(
     offset: Mapping[str, Any], files: Mapping[str, int], limits: Mapping[str, int | None], now: int
 ) -> Place:
-    """A place in these files; purged, or begun anew, where its file is not there or ends before it."""
+    """A place in these files, oldest first; purged where its file is not there, or ends before it."""
     file, at = offset["file"], int(offset["pos"])
     position = f"{file}:{at}"
     if at > files.get(file, 0):
         return Place(state="purged", position=position)
-    kept = sum(size for name, size in files.items() if name >= file)
+    kept = sum(files[one] for one in dropwhile(lambda name: name != file, files))
     return Place(
         state="kept",
         position=position,
