@@ -250,6 +250,12 @@ def test_a_statement_that_debezium_cannot_read_stops_capture_until_it_may_be_pas
     come(system, orders, lambda found: 60 in rows_of(found))
 
 
+def test_a_database_without_an_address_is_the_embedded_one(mariadb, mariadb_home):
+    name = mariadb.rpartition("/")[2]
+    found = Database("anything").address(mariadb_home)
+    assert (found.kind, found.name, found.port) == ("mariadb", name, mariadb_home.mariadb_port)
+
+
 def test_an_outbox_is_refused(store, system):
     outbox = Outbox(store, topics=[Topic("placed", schema="id long", key="id")])
     with pytest.raises(SpecError, match="an outbox stands in a PostgreSQL"):
