@@ -80,7 +80,8 @@ def test_up_captures_what_the_app_names_and_status_tells_how_it_is(
 def test_what_happens_in_a_pause_comes_after_it(headwater: Headwater, system, shop, cups, sql):
     assert as_json(headwater("capture", "pause", shop, "--json")) == {"paused": ["headwater-cups"]}
     sql("INSERT INTO cups VALUES (10, 'in the pause')")
-    assert as_json(headwater("capture", "status", shop, "--json"))[0]["state"] == "paused"
+    status = lambda: as_json(headwater("capture", "status", shop, "--json"))[0]  # noqa: E731 - read here only
+    assert wait_until(lambda: status()["state"] == "paused", SOON, pause=0.2)
     assert as_json(headwater("capture", "resume", shop, "--json")) == {"running": ["headwater-cups"]}
     come(system, cups, lambda found: 10 in rows_of(found))
 
