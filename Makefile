@@ -25,7 +25,8 @@ check: $(READY)  ## format, lint and types: changes nothing
 
 # The tests run in three processes at once: each waits more than it works, for servers or for one batch
 # after another. A file that is in neither list runs among the others. Spark in a process is one JVM's.
-PROGRAMS := tests/docs tests/examples tests/log/test_chaos.py tests/run/test_chaos.py tests/run/test_cluster.py
+PROGRAMS := tests/docs tests/examples tests/log/test_chaos.py tests/run/test_chaos.py tests/run/test_cluster.py \
+            tests/capture/test_chaos.py
 PIPELINES := tests/process tests/run tests/testing
 PYTEST := $(RUN)/python -m pytest
 
@@ -44,13 +45,13 @@ test-pipelines: $(READY)
 test-others: $(READY)
 	$(PYTEST) $(PIPELINES:%=--ignore=%) $(PROGRAMS:%=--ignore=%)
 
-demo: $(READY)  ## the log and a bank's pipelines at work; KEEP=1 leaves the log's broker running
-	$(RUN)/python examples/log/demo.py $(if $(KEEP),--keep)
-	$(RUN)/python examples/bank/bank_demo.py
+demo: $(READY)  ## a bank from its database to its alerts, with a crash; KEEP=1 leaves its servers running
+	$(RUN)/python examples/bank/bank_demo.py $(if $(KEEP),--keep)
 
-chaos: $(READY)  ## kill writers, consumers, drivers, workers and brokers with -9; nothing lost, nothing doubled
+chaos: $(READY)  ## kill everything with -9, from writers to databases; nothing lost, nothing doubled
 	$(RUN)/python bench/chaos_log.py
 	$(RUN)/python -m bench.chaos_pipelines
+	$(RUN)/python -m bench.chaos_capture
 
 bench: $(READY)  ## side by side with bare clients and hand-written PySpark, in one run
 	$(RUN)/python bench/log.py
@@ -59,3 +60,4 @@ bench: $(READY)  ## side by side with bare clients and hand-written PySpark, in 
 	$(RUN)/python -m bench.windows
 	$(RUN)/python -m bench.adaptive
 	$(RUN)/python -m bench.sliding
+	$(RUN)/python -m bench.capture

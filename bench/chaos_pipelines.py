@@ -14,7 +14,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ import psutil
 from rich.console import Console
 
 from bench.chaos_app import COUNTED, EVENTS, LATE, PASSED, PROMPT, RECENT, counted, passed, recent
+from bench.driver import Driver
 from headwater import Log, Settings, Source, Topic, embedded
 from headwater.clock import wait_until
 from headwater.embedded.ports import a_free_port
@@ -88,43 +88,6 @@ class Writer:
         return BEGIN + timedelta(seconds=FASTER * self.count / EVENTS_A_SECOND)
 
 
-class Driver:
-    """`headwater run` in a process of its own, with the lines that it prints."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._lines = settings.home / "lines.jsonl"
-
-    def start(self, *more: str) -> None:
-        environment = {"HEADWATER_HOME": str(self._settings.home)}
-        environment |= {"HEADWATER_KAFKA_PORT": str(self._settings.kafka_port)}
-        command = [str(Path(sys.executable).with_name("headwater")), "run", str(APP), "--json", *more]
-        with self._lines.open("a") as lines, (self._settings.home / "driver.log").open("a") as errors:
-            self.process = subprocess.Popen(
-                command, env=os.environ | environment, stdout=lines, stderr=errors, start_new_session=True
-            )
-
-    def told(self) -> list[dict[str, Any]]:
-        lines = self._lines.read_text().splitlines() if self._lines.exists() else []
-        return [json.loads(line) for line in lines if line.endswith("}")]
-
-    def batches(self) -> int:
-        return sum(1 for one in self.told() if one["batch"] is not None)
-
-    def kill(self) -> None:
-        family = psutil.Process(self.process.pid).children(recursive=True)
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        _, alive = psutil.wait_procs(family, timeout=20)
-        if alive:
-            raise SystemExit(f"a killed driver left {[one.name() for one in alive]} running")
-
-    def workers(self) -> list[psutil.Process]:
-        found = psutil.Process(self.process.pid).children(recursive=True)
-        daemons = [one for one in found if _says(one, ".daemon")]
-        return [one for one in daemons if any(one.ppid() == other.pid for other in daemons)]
-
-
 def main(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(home=Path(folder), kafka_port=a_free_port())
@@ -146,7 +109,7 @@ def run(settings: Settings, rounds: int, seed: int | None = None) -> dict[str, A
     log = Log.open(settings)
     for topic in (EVENTS, PASSED, COUNTED, PROMPT, RECENT):
         log.topics.create(topic)
-    driver, writer = Driver(settings), Writer(settings)
+    driver, writer = Driver(settings, APP), Writer(settings)
     writer.start()
     killed: Counter[str] = Counter()
     try:
@@ -164,11 +127,10 @@ def run(settings: Settings, rounds: int, seed: int | None = None) -> dict[str, A
         raise
     finally:
         writer.end()
-    driver.process.terminate()
-    driver.process.wait(180)
+    driver.finish()
     driver.start("--once")
     if driver.process.wait(300):
-        raise SystemExit((settings.home / "driver.log").read_text()[-3000:])
+        raise SystemExit(driver.said())
     return {"seed": seed, "events": writer.count, "killed": dict(killed)} | _judged(settings, driver)
 
 
@@ -260,13 +222,6 @@ def _outputs(settings: Settings, topic: Topic) -> Counter[tuple[Any, ...]]:
 
 def _naive(value: Any) -> Any:
     return value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) else value
-
-
-def _says(process: psutil.Process, word: str) -> bool:
-    try:
-        return word in " ".join(process.cmdline())
-    except psutil.Error:
-        return False
 
 
 if __name__ == "__main__":

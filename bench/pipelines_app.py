@@ -39,7 +39,7 @@ app = App(
     pipeline("tumbling", tumbling, TUMBLING, **EVENT_TIME),
     pipeline("hopping", hopping, HOPPING, **EVENT_TIME),
     pipeline("session", sessions, SESSIONS, **EVENT_TIME),
-    pipeline("join", attributed, ATTRIBUTED, reads=[IMPRESSIONS, CLICKS], batch=500_000, **EVENT_TIME),
+    pipeline("join", attributed, ATTRIBUTED, reads=[IMPRESSIONS, CLICKS], batch=250_000, **EVENT_TIME),
     pipeline("sink-spark", large, LARGE, batch=500_000),
     pipeline("sink-once", large, ONCE, writes=KafkaSink(ONCE, guarantee="exactly-once"), batch=500_000),
 )

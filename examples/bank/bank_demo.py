@@ -1,148 +1,205 @@
-"""The bank at work: payments, some of them broken; a crash; and an account of every one of them.
+"""The bank at work: from its database to its copies, from its transactions to its alerts, and a crash.
 
-    make demo             runs the log's demo, then this one
+    make demo             runs for about two minutes and ends by itself
+    make demo KEEP=1      leaves the servers running to look around in
 
-Everything happens on a real Kafka and a real Spark of its own, under .headwater/bank. The exit code is 0
-only when every payment was counted exactly once or is a dead letter.
+Everything happens on real servers of its own, under .headwater/bank. What must come out is known beforehand,
+and the exit code is 0 only when it came out: every record accounted for, every alert once, all copies equal.
 """
 
+import argparse
 import os
-import random
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event
 
-from rich.console import Console
-from rich.table import Table
+from rich.console import Group, RenderableType
 
-from bank import ACTIVITY, LARGE, PAYMENTS
+from account import Account, Outage
+from bank import ALERTS, TRANSACTIONS, app
+from cardholders import Cardholders
+from desk import Desk
+from driver import Driver
 from headwater import Log, Settings, embedded
-from headwater.clock import wait_until
+from headwater.clock import Deadline, now
+from headwater.embedded.jars import fetch
+from headwater.verify.pipeline import verify
+from picture import COMMANDS, RIGHT, TITLE, WRONG, cases, pipelines, summary
+from screen import Screen
+from transactions import CARDS, Day, Sent, send
 
 HOME = Path(".headwater/bank").absolute()
 COMMAND = str(Path(sys.executable).with_name("headwater"))
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
+OF_THE_MACHINE = ("HEADWATER_CACHE", "HEADWATER_IVY_SETTINGS", "HEADWATER_JAVA_HOME")
+OTHERS = {one for one in os.environ if one.startswith("HEADWATER_") and one not in OF_THE_MACHINE}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in OTHERS}
 ENVIRONMENT["HEADWATER_HOME"] = str(HOME)
-BANK = Path(__file__).with_name("bank.py")
-A_WHILE = timedelta(seconds=120)
-CONSOLE = Console()
+SERVERS = ("postgres", "redis", "search", "capture")
+COPIES = ("in-redis", "in-search")
+READERS = ("card-activity", *COPIES)
 
 
-def main() -> int:
-    CONSOLE.print("[bold]Headwater: a bank's payments on Spark[/]  (a real Kafka, a real Spark)")
+@dataclass
+class Bank:
+    """All that is at work."""
+
+    settings: Settings
+    day: Day
+    screen: Screen
+
+    def __post_init__(self) -> None:
+        self.log = Log.open(self.settings)
+        self.cardholders = Cardholders(embedded.postgres_url(self.settings) or "")
+        self.driver = Driver(COMMAND, ENVIRONMENT, HOME / "run.log")
+        self.desk = Desk(self.log, embedded.redis_url(self.settings) or "")
+        self.over = Event()
+
+    @property
+    def account(self) -> Account:
+        """What has become of the day's records until now."""
+        return Account(self.settings, self.day)
+
+    def send(self, records: Sequence[Sent]) -> None:
+        """Append records, each when it is due."""
+        send(self.log, records, self.over)
+
+    def wait(self, until: Callable[[], bool], pause: float = 0.25) -> None:
+        """Show what is going on until something has happened; an app that has ended ends the demo."""
+
+        def has_happened() -> bool:
+            self.driver.look()
+            return until()
+
+        self.screen.wait(has_happened, self._picture, pause)
+
+    def _picture(self) -> RenderableType:
+        return Group("", pipelines(app, self.driver.figures), "", cases(self.desk.newest))
+
+
+def main(seconds: int, *, keep: bool) -> int:
+    screen = Screen()
+    screen.console.print(TITLE)
+    settings = fresh_servers()
+    screen.tell("Kafka, PostgreSQL, Redis, OpenSearch and Kafka Connect run")
+    try:
+        is_right = play(Bank(settings, Day(yesterday_at_nine(), seconds), screen))
+        if keep:
+            screen.console.print(COMMANDS.format(home=HOME, search=embedded.search_url(settings)))
+        return 0 if is_right else 1
+    finally:
+        if not keep:
+            call("down")
+
+
+def call(*words: str) -> None:
+    """Run a command; what it says of an error is enough."""
+    code = subprocess.run([COMMAND, *words], env=ENVIRONMENT, check=False).returncode
+    if code:
+        sys.exit(code)
+
+
+def fresh_servers() -> Settings:
+    """Servers that know nothing of earlier runs; Spark's own files are fetched meanwhile."""
     settings = Settings.load(ENVIRONMENT)
     embedded.down(settings)
-    shutil.rmtree(HOME, ignore_errors=True)  # every run counts from nought
-    subprocess.run([COMMAND, "up"], env=ENVIRONMENT, check=True)
+    shutil.rmtree(HOME, ignore_errors=True)
+    with ThreadPoolExecutor() as threads:
+        threads.submit(fetch, "spark", settings, lambda *_: None)
+        call("up", *(word for one in SERVERS for word in ("--with", one)))
+    return settings
+
+
+def yesterday_at_nine() -> datetime:
+    return now().replace(hour=9, minute=0, second=0, microsecond=0) - timedelta(days=1)
+
+
+def play(bank: Bank) -> bool:
+    """The story, and the account of it; tells whether all is right."""
+    with ThreadPoolExecutor() as threads, at_work(bank):
+        outage = act(bank, threads)
+        copies = [one for name in COPIES for one in verify(app, name, bank.settings, against="database")]
+        bank.screen.tell("the copies are compared with the table, row by row")
+    account, changes = bank.account, bank.cardholders.changes.total()
+    bank.screen.console.print(
+        "", cases(bank.desk.newest), summary(account, outage, changes, copies), sep="\n"
+    )
+    is_right = account.is_right and all(one.verdict.is_equal for one in copies)
+    bank.screen.console.print(RIGHT if is_right else WRONG)
+    return is_right
+
+
+@contextmanager
+def at_work(bank: Bank) -> Iterator[None]:
+    """Whatever happens, everybody goes home afterwards."""
     try:
-        return play(Log.open(settings))
+        yield
     finally:
-        subprocess.run([COMMAND, "down"], env=ENVIRONMENT, check=True)
+        bank.over.set()
+        bank.driver.stop()
 
 
-def play(log: Log) -> int:
-    log.topics.create(PAYMENTS)
-    written = pay(log, 2_000)
-    run = start()
-    try:
-        tell("the app runs; 2,000 payments, 20 of them broken, were waiting for it")
-        await_letters(log, 20)
-        tell("every broken one is a dead letter, with its bytes, its place and the reason")
-        os.killpg(run.pid, signal.SIGKILL)
-        run.wait()
-        tell("killed with -9, driver, Spark and all")
-        written += pay(log, 2_000)
-        run = start()
-        await_letters(log, 40)
-        pay_at_last(log)
-        complete = wait_until(lambda: counted(log)[1] >= written, A_WHILE)
-        tell("started again: it went on where it was")
-    finally:
-        run.terminate()
-        run.wait()
-    return summarise(log, written) if complete else 1
+def act(bank: Bank, threads: ThreadPoolExecutor) -> Outage:
+    """What happens, in its order; tells when the app was away."""
+    open_up(bank)
+    morning, afternoon = bank.day.parted()
+    living = threads.submit(bank.cardholders.live, bank.over)
+    sending = threads.submit(bank.send, morning)
+    bank.screen.tell("transactions begin; cardholders move, change their names, leave, come")
+    outage = crash(bank, sending)
+    sending = threads.submit(bank.send, afternoon)
+    bank.wait(sending.done)
+    bank.over.set()
+    for one in (sending, living):
+        one.result()
+    bank.screen.tell("all is sent, and the evening's payments complete every window before")
+    bank.wait(lambda: bank.account.is_complete, pause=1.0)
+    return outage
 
 
-def start() -> "subprocess.Popen[bytes]":
-    """`headwater run bank.py`, in a process group of its own so that all of it can be killed."""
-    with (HOME / "run.log").open("a") as lines:
-        return subprocess.Popen(
-            [COMMAND, "run", str(BANK), "--plain"],
-            env=ENVIRONMENT,
-            stdout=lines,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+def open_up(bank: Bank) -> None:
+    """The table, the first payments, and the app."""
+    count = bank.cardholders.create()
+    bank.screen.tell(f"PostgreSQL has {count:,} cardholders; nobody writes them anywhere else")
+    for topic in (TRANSACTIONS, ALERTS):
+        bank.log.topics.create(topic)
+    bank.send(bank.day.opening)
+    bank.desk.open()
+    bank.driver.start()
+    bank.wait(lambda: all(bank.driver.figure(one, "rows") >= len(CARDS) for one in READERS))
+    bank.screen.tell("the app runs; the table is captured, and copied to Redis and OpenSearch")
 
 
-def pay(log: Log, count: int) -> int:
-    """Append payments, one in a hundred of them broken; tells how many are whole."""
-    began = datetime.now(UTC)
-    with log.writer() as writer:
-        for number in range(count):
-            if number % 100 == 99:
-                writer.append_bytes(PAYMENTS.name, b'{"card": "42", "amount": "much"}', key=b"42")
-                continue
-            paid_at = began + timedelta(milliseconds=number)
-            card, amount = f"card-{random.randrange(20)}", random.randrange(100_000) / 100
-            writer.append(PAYMENTS, {"card": card, "amount": amount, "country": "NL", "paid_at": paid_at})
-    return count - count // 100
+def crash(bank: Bank, sending: Future[None]) -> Outage:
+    """Kill the app in the morning, and start it again; it is over when the app has caught up."""
+    moment = Deadline(timedelta(seconds=bank.day.seconds / 4))
+    bank.wait(lambda: moment.passed)
+    bank.driver.kill()
+    began_at = now()
+    bank.screen.tell("the app is killed with -9: driver, Spark, workers; transactions go on")
+    bank.driver.start()
+    bank.wait(lambda: bank.driver.figure("card-activity", "batch") >= 0)
+    away = (now() - began_at).total_seconds()
+    bank.screen.tell(f"it works again after {away:.0f} s, and goes on where it was")
+    bank.wait(sending.done)
+    sending.result()
+    bank.wait(lambda: not any(one.behind for one in bank.log.lag("bank.card-activity")))
+    bank.screen.tell("it has caught up with the morning; the afternoon's transactions begin")
+    return Outage(began_at, now())
 
 
-def pay_at_last(log: Log) -> None:
-    """Payments of the next day: they close every window before them, and their own stay open."""
-    tomorrow = datetime.now(UTC) + timedelta(days=1)
-    with log.writer() as writer:
-        for number in range(20):
-            row = {"card": f"card-{number}", "amount": 1.0, "country": "NL", "paid_at": tomorrow}
-            writer.append(PAYMENTS, row)
-
-
-def await_letters(log: Log, count: int) -> None:
-    if not wait_until(lambda: buried(log) >= count, A_WHILE, pause=0.5):
-        told = (HOME / "run.log").read_text()[-3000:]
-        raise SystemExit(f"no {count} dead letters within two minutes:\n{told}")
-
-
-def buried(log: Log) -> int:
-    """Bad records with a letter; each pipeline that met one has written its own."""
-    topic = f"{PAYMENTS.name}.dead"
-    if topic not in log.topics.names():
-        return 0
-    headers = [dict(record.headers) for record in log.read(topic)]
-    return len({(one["headwater.partition"], one["headwater.offset"]) for one in headers})
-
-
-def counted(log: Log) -> tuple[int, int]:
-    """Windows, and the payments in them, as a read-committed reader sees them."""
-    if ACTIVITY.name not in log.topics.names():
-        return 0, 0
-    windows = [record.value.payments for record in log.read(ACTIVITY)]
-    return len(windows), sum(windows)
-
-
-def summarise(log: Log, written: int) -> int:
-    windows, payments = counted(log)
-    letters = buried(log)
-    alerts = {(row.value.card, row.value.paid_at) for row in log.read(LARGE)}
-    table = Table("what", "count", box=None)
-    table.add_row("payments written whole", f"{written:,}")
-    table.add_row(f"counted in {windows:,} windows, exactly once", f"{payments:,}")
-    table.add_row("large payments told in real time", f"{len(alerts):,}")
-    table.add_row("broken ones, each a dead letter", f"{letters:,}")
-    table.add_row("lost or counted twice", f"{abs(written - payments):,}")
-    CONSOLE.print(table)
-    return 0 if payments == written and letters == 40 else 1
-
-
-def tell(what: str) -> None:
-    CONSOLE.print(f"{time.monotonic() - BEGAN:5.1f} s  {what}", soft_wrap=True, highlight=False)
-
-
-BEGAN = time.monotonic()
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=int, default=30, help="how long transactions come")
+    parser.add_argument("--keep", action="store_true", help="leave the servers running")
+    asked = parser.parse_args()
+    try:
+        sys.exit(main(asked.seconds, keep=asked.keep))
+    except KeyboardInterrupt:
+        sys.exit(130)

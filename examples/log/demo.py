@@ -1,7 +1,7 @@
 """The log at work: traffic, three readers at their own pace, two crashes and what they cost.
 
-    make demo             runs for about 40 s and ends by itself
-    make demo KEEP=1      leaves the broker running to look around in
+    .venv/bin/python examples/log/demo.py           runs for about 40 s and ends by itself
+    .venv/bin/python examples/log/demo.py --keep    leaves the broker running to look around in
 
 Everything happens on a real Kafka of its own, under .headwater/demo. The exit code is 0 only when
 nothing was lost.
@@ -19,17 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
-from readers import Reader
 from rich.console import Console
 from rich.console import Group as RichGroup
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
-from topics import PAYMENTS
-from traffic import RATE, Traffic
 
 from headwater import Log, Settings, embedded
 from headwater.errors import BrokerRefused, BrokerUnreachable
+from readers import Reader
+from topics import PAYMENTS
+from traffic import RATE, Traffic
 
 HOME = Path(".headwater/demo").absolute()
 COMMAND = str(Path(sys.executable).with_name("headwater"))

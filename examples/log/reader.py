@@ -12,10 +12,9 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 
-from topics import PAYMENTS
-
 from headwater import Log
 from headwater.errors import PartitionsLost
+from topics import PAYMENTS
 
 
 def main(group: str, pace: int) -> None:

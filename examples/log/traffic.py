@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event, Thread
 
-from topics import PAYMENTS
-
 from headwater import Log
+from topics import PAYMENTS
 
 RATE = 1_500
 

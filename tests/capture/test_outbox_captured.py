@@ -111,6 +111,16 @@ def test_what_capture_has_passed_can_be_cleaned_away_and_nothing_is_sent_for_it(
     assert len(placed(log)) == before + 2
 
 
+def test_an_outbox_that_is_published_no_more_keeps_its_events(log, sql, outbox):
+    sql.execute(f"ALTER PUBLICATION {outbox.slot} DROP TABLE outbox")
+    outbox.send(sql, PLACED, {"order_id": 70, "amount": "1.00"})
+    assert outbox.clean(sql, timedelta(seconds=1)) == 0
+    sql.execute(f"ALTER PUBLICATION {outbox.slot} ADD TABLE outbox")
+    outbox.send(sql, PLACED, {"order_id": 71, "amount": "1.00"})
+    assert wait_until(lambda: 71 in placed(log), SOON)
+    assert 70 not in placed(log)
+
+
 def test_a_second_outbox_of_a_database_is_refused(sales, system, outbox):
     assert outbox
     other = Outbox(sales, topics=[PLACED], table="public.other_outbox")

@@ -16,7 +16,7 @@ from headwater.capture.claims import claims_in
 from headwater.capture.connect import Connect
 from headwater.clock import wait_until
 from headwater.embedded.server import running
-from tests.capture.captured import SCHEMA, SOON, changes, come, own_database, rows_of
+from tests.capture.captured import AFTER_A_KILL, SCHEMA, SOON, changes, come, own_database, rows_of
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("connect")]
 TABLE = "(id bigint PRIMARY KEY, product text DEFAULT 'none', amount numeric(10, 2), placed_at timestamptz)"
@@ -118,6 +118,12 @@ def test_a_table_that_another_app_adds_gets_its_rows_while_changes_go_on(system,
     come(system, orders, lambda found: 40 in rows_of(found))
 
 
+def kill_connect(system: Settings) -> None:
+    worker = running("connect", system)
+    assert worker
+    os.kill(worker.pid, signal.SIGKILL)
+
+
 def test_connect_killed_with_9_in_a_burst_loses_nothing_and_doubles_nothing(system, sql, orders):
     before = len(changes(system, orders))
 
@@ -128,14 +134,33 @@ def test_connect_killed_with_9_in_a_burst_loses_nothing_and_doubles_nothing(syst
     writer = Thread(target=burst)
     writer.start()
     assert wait_until(lambda: len(changes(system, orders)) > before + 100, SOON)
-    worker = running("connect", system)
-    assert worker
-    os.kill(worker.pid, signal.SIGKILL)
+    kill_connect(system)
     writer.join()
     embedded.up(system, [embedded.SERVERS["connect"]], lambda *_: None)
-    found = come(system, orders, lambda found: any(one and one.key.id == 2999 for one in found))
+    last = lambda found: any(one and one.key.id == 2999 for one in found)  # noqa: E731 - read here only
+    found = come(system, orders, last, AFTER_A_KILL)
     inserted = [one.key.id for one in found if one and one.after and one.after.product == "burst"]
     assert sorted(inserted) == list(range(1000, 3000))
+
+
+def test_rows_that_are_deleted_while_their_first_reading_is_interrupted_do_not_stay_in_the_log(
+    system, postgres
+):
+    with (
+        own_database(postgres, "interrupted", system) as database,
+        psycopg.connect(database.url or "", autocommit=True) as connection,
+    ):
+        connection.execute(f"CREATE TABLE many {TABLE}")
+        connection.execute("INSERT INTO many SELECT n, 'old', n FROM generate_series(1, 20000) AS n")
+        table = Table(database, "public.many", schema=SCHEMA, key="id")
+        ensure("bank", [table], system)
+        assert wait_until(lambda: len(changes(system, table)) > 0, SOON, pause=0.01)
+        kill_connect(system)
+        connection.execute("DELETE FROM many WHERE id <= 2000")
+        connection.execute("INSERT INTO many VALUES (30000, 'last', 1)")
+        embedded.up(system, [embedded.SERVERS["connect"]], lambda *_: None)
+        found = come(system, table, lambda found: {20000, 30000} <= set(rows_of(found)), AFTER_A_KILL)
+        assert sorted(rows_of(found)) == [*range(2001, 20001), 30000]
 
 
 def test_a_truncation_is_told_and_capture_goes_on(system, sql, shop, orders):

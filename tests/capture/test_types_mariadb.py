@@ -63,6 +63,7 @@ def records(sql: Sql, system: Settings, table: Table) -> list[Any]:
     sql(ELSEWHERE.format("+05:00"))
     try:
         ensure("kinds", [table], system)
+        assert wait_until(lambda: any(Log.open(system).read(table.changes)), SOON, pause=0.1)
     finally:
         sql(ELSEWHERE.format("+00:00"))
     sql(insert.replace(":id", "2"), "UPDATE kinds SET note = 'changed' WHERE id = 2")

@@ -1,5 +1,6 @@
 """capture as a user types it: up, status, pause, resume, snapshot, remove; alerts and mistakes."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from tests.capture.captured import SOON, come, own_database, rows_of
 from tests.cli.command import as_json, assert_misused, assert_refused
 from tests.cli.conftest import Headwater
 
-from headwater import Database, Settings, Table
+from headwater import Database, Settings, Table, Topic
 from headwater.capture.connect import Connect
 from headwater.clock import wait_until
 
@@ -156,6 +157,37 @@ def test_removed_and_captured_again_nothing_is_lost_and_a_new_table_gets_its_row
     assert 2 not in rows
     boxes = Table(goods, "public.boxes", schema="id long NOT NULL, name string", key="id")
     come(system, boxes, lambda found: len(rows_of(found)) == 2)
+
+
+BESIDE = """
+from headwater import KafkaSink, Pipeline, Topic
+PINGS, PONGS = Topic("{name}-pings", schema="n long"), Topic("{name}-pongs", schema="n long")
+beside = Pipeline("beside", lambda rows: rows, reads=[PINGS], writes=KafkaSink(PONGS))
+app = App("{name}", beside, captures=[ITEMS])
+"""
+
+
+@pytest.mark.usefixtures("spark")
+def test_run_tells_a_database_that_cannot_be_captured_and_runs_the_pipelines_that_need_none(
+    headwater: Headwater, log, shop, goods, name
+):
+    short = f"goods-{name.rpartition('-')[2]}"
+    shop.write_text(APP.format(more="", also="") + BESIDE.format(name=short))
+    pings = Topic(f"{short}-pings", schema="n long")
+    log.topics.create(pings)
+    with log.writer() as writer:
+        writer.append(pings, {"n": 7})
+    wrong = (goods.url or "").replace(":", ":wr0ng", 2).replace("wr0ng//", "//", 1)
+    done = headwater("run", f"{shop}:app", "--once", "--json", HEADWATER_DATABASE_GOODS=wrong)
+    assert done.returncode == 1
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    (connector,) = [one for one in told if "connector" in one]
+    assert (connector["connector"], connector["state"]) == ("headwater-goods", "waiting")
+    assert "database 'goods' does not let us in" in connector["error"]
+    assert told[-1]["state"] == "done"
+    assert [one.value.n for one in log.read(Topic(f"{short}-pongs", schema="n long"))] == [7]
+    assert "error: database 'goods' does not let us in [database-unreachable]" in done.stderr
+    assert "wr0ng" not in done.stdout + done.stderr
 
 
 class TestMistakes:

@@ -36,7 +36,7 @@ from tests.docs.pages import (
 
 RUN = [page for page in PAGES if any(one.kind in ("python", "sh") for one in blocks(page))]
 
-BESIDE = ("registry", "redis")
+BESIDE = ("registry", "redis", "postgres", "connect")
 """Servers that pages need beside the broker."""
 
 

@@ -11,14 +11,14 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
-from threading import Event, Thread
+from threading import Barrier, Event, Thread
 from types import SimpleNamespace
 
 import pytest
 from tests.embedded.repository import Repository, toy_repository
 
 from headwater.embedded import SERVERS, jars
-from headwater.embedded.jars import fetch, locked, unpacked
+from headwater.embedded.jars import fetch, fetch_all, locked, unpacked
 from headwater.embedded.ports import LOOPBACK, a_free_port
 from headwater.embedded.process import started_for
 from headwater.errors import ChecksumMismatch, DiskFull, DownloadFailed, SettingsError
@@ -281,6 +281,34 @@ def test_two_fetches_at_once_download_once_and_both_get_the_folder(repository: R
     assert said[0][0] == said[1][0]
     assert sorted(bool(told) for _, told in said) == [False, True]
     assert_whole(Path(said[0][0]), repository)
+
+
+def test_several_bundles_are_fetched_at_the_same_time_and_one_in_the_cache_not_again(
+    repository: Repository,
+) -> None:
+    settings = repository.settings()
+    fetch("known", settings, no_progress)
+    both, begun = Barrier(2), set[str]()
+
+    def meet(bundle: str, *_: int) -> None:
+        if bundle not in begun:
+            begun.add(bundle)
+            both.wait(SOON.total_seconds())
+
+    fetch_all(["toy", "known", "other", "toy"], settings, meet)
+    assert begun == {"toy", "other"}
+    assert [one.partition("-")[0] for one in bundles(settings)] == ["known", "other", "toy"]
+
+
+def test_a_bundle_that_cannot_be_fetched_leaves_the_others_in_the_cache(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = [jars.LockedFile(org="org.toy", name="gamma", rev="1.0", sha256="0" * 64, size=1)]
+    monkeypatch.setattr(jars, "locked", lambda one: bad if one == "bad" else repository.lock())
+    settings = repository.settings()
+    with pytest.raises(DownloadFailed, match="the files of bad"):
+        fetch_all(["bad", "toy"], settings, no_progress)
+    assert [one.partition("-")[0] for one in bundles(settings)] == ["toy"]
 
 
 def test_an_archive_is_unpacked_once_and_never_half(tmp_path: Path) -> None:

@@ -201,6 +201,16 @@ def test_a_new_home_is_for_its_user_only_and_one_that_exists_stays_as_it_is(tmp_
     assert made.stat().st_mode & 0o777 == 0o750
 
 
+def test_the_files_of_all_servers_are_fetched_together_before_the_first_one_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[object] = []
+    monkeypatch.setattr(embedded, "fetch_all", lambda bundles, *_: done.append(bundles))
+    monkeypatch.setattr(embedded, "start", lambda server, *_: done.append(server.name))
+    embedded.up(Settings(home=tmp_path), [KAFKA, embedded.SERVERS["search"]], no_progress)
+    assert done == [["kafka", "search"], "kafka", "search"]
+
+
 def test_down_in_a_folder_without_a_home_makes_none(tmp_path: Path) -> None:
     assert embedded.down(Settings(home=tmp_path / "none")) == []
     assert not (tmp_path / "none").exists()

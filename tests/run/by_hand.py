@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.run.stories import BEGIN, PAID, Rows
 
-from headwater import Bounded, Drop, KafkaSink, Pipeline, Topic
+from headwater import Bounded, Drop, KafkaSink, Pipeline, Topic, clock
 from headwater.clock import EPOCH
 from headwater.process.event_time import Late
 from headwater.run.columnar import Columnar
+from headwater.run.decided import DecidedHistory
 from headwater.run.event_clock import Reading
 from headwater.run.steps import Steps, steps_of
 
@@ -30,6 +31,9 @@ class Keeper:
     def __init__(self) -> None:
         self.next, self.watermark = 0, 0
         self.reach: dict[str, dict[int, int]] = {}
+
+    def now(self) -> datetime:
+        return clock.now()
 
     def begin(self, number: int) -> None:
         pass
@@ -69,7 +73,8 @@ class ByHand:
         assert steps is not None
         keeper: Any = Keeper()
         self.keeper = keeper
-        self.engine = Columnar(self.pipeline, steps, str(self.folder), keeper)
+        history = DecidedHistory(str(self.folder), self.spark)
+        self.engine = Columnar(self.pipeline, steps, str(self.folder), keeper, history)
 
     def batch(self, rows: Rows, watermark: int) -> list[Row]:
         """One batch of rows, and the watermark after it; what the function says."""

@@ -130,6 +130,10 @@ class Story:
         rows = [record.value for record in self._log.read(self.output)]
         return {int((row.opens_at - BEGIN).total_seconds()): row.payments for row in rows}
 
+    def says(self, counts: dict[int, int]) -> bool:
+        """Whether these are its newest figures."""
+        return self.counts() == counts
+
     def on_time(self) -> int:
         last = BEGIN + timedelta(seconds=FLUSH - 60)
         rows = [record.value for record in self._log.read(self.output)]

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.run.stories import BEGIN, FLUSH, IN_SQL, KINDS, Rows, Story, disordered, tumbling
 
-from headwater import Bounded, Grace, KafkaSink, Log, Settings, Topic
+from headwater import Bounded, Grace, KafkaSink, Log, Settings, Source, Topic
 from headwater.run import divert
 
 pytestmark = pytest.mark.system
@@ -74,6 +74,22 @@ def test_a_late_letter_is_the_record_as_it_was_and_says_what_it_missed(story: St
     assert b'"card":"c2"' in (letter.value or b"")
     assert letter.event_at == BEGIN + timedelta(seconds=42)
     assert (letter.watermark, letter.late_by) == (BEGIN + timedelta(seconds=95), timedelta(seconds=53))
+
+
+@pytest.mark.parametrize(("future", "record"), [(timedelta(hours=1), False), (None, True)])
+def test_a_late_letter_has_the_records_key_and_headers_whatever_else_is_looked_at(
+    log: Log, story: Story, future: timedelta | None, record: bool
+) -> None:
+    watermark, source = Bounded(timedelta(seconds=5), future=future), Source(story.topic, record=record)
+    pipeline = story.pipeline(tumbling, watermark=watermark, reads=[source])
+    story.feed([("c1", 100)])
+    story.finished(pipeline)
+    with log.writer() as writer:
+        row = {"card": "c2", "amount": 1.0, "paid_at": BEGIN}
+        writer.append(story.topic, row, headers={"trace": b"7"})
+    story.finished(pipeline)
+    (letter,) = story.late()
+    assert (letter.key, letter.headers) == (b"c2", [("trace", b"7")])
 
 
 def test_a_window_that_ends_at_the_watermark_is_closed(story: Story) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from tests.run.stories import BEGIN, FLUSH, Rows, Story, disordered
 from tests.run.stories import tumbling as sparks_tumbling
 
 from headwater import (
+    AtWatermark,
     Bounded,
     Drop,
+    Every,
     Hopping,
     Log,
     Pipeline,
@@ -44,9 +47,9 @@ def plain(log: Log, system: Settings, spark: SparkSession) -> Story:
     return Story(log, system, spark, partitions=1)
 
 
-def ours(payments: DataFrame) -> DataFrame:
+def ours(payments: DataFrame, **more: Any) -> DataFrame:
     measures = [F.count("*").alias("payments")]
-    counted = payments.transform(windowed, Tumbling(10 * SECOND), measures=measures)
+    counted = payments.transform(windowed, Tumbling(10 * SECOND), measures=measures, **more)
     return counted.selectExpr("window.start AS opens_at", "payments")
 
 
@@ -162,6 +165,21 @@ def test_a_silent_topic_lets_the_last_window_close(plain: Story) -> None:
     with plain.live(plain.pipeline(ours, watermark=Bounded(SECOND, idle=2 * SECOND))) as ran:
         assert wait_until(lambda: plain.counts() == {0: 2}, PATIENCE)
         assert wait_until(lambda: ran.figures[0].held_by == WALL_CLOCK, PATIENCE)  # told when its batch ends
+
+
+def test_a_window_speaks_by_the_clock_although_nothing_comes(plain: Story) -> None:
+    trigger = AtWatermark(early=Every(2 * SECOND))
+
+    def early(payments: DataFrame) -> DataFrame:
+        return ours(payments, trigger=trigger)
+
+    pipeline = plain.pipeline(early, late=Drop())
+    with plain.live(pipeline):
+        for count in (1, 2):
+            plain.feed([("c1", count)])
+            assert wait_until(partial(plain.says, {0: count}), PATIENCE)
+    with plain.live(pipeline) as ran:  # who starts again does not know what waits, and looks
+        assert wait_until(lambda: ran.figures[0].batch is not None, PATIENCE)
 
 
 def refused(story: SlidingStory, function: Any, spark: SparkSession, settings: Settings, **more: Any) -> str:

@@ -46,7 +46,7 @@ def cut(rows: DataFrame, windows: Any = MINUTES, **more: Any) -> DataFrame:
         (
             cut,
             {"windows": Session(SECOND), "trigger": AtWatermark(early=AfterCount(2))},
-            "a session cannot speak before it is over",
+            "a session that speaks more than once has to take back what it said",
         ),
     ],
 )

@@ -1,4 +1,7 @@
-"""Windows on columnar state: as Spark's own where both can do it, and in panes where Spark cannot."""
+"""Windows on columnar state: as Spark's own where both can do it, and in panes where Spark cannot.
+
+How panes relate to those before, and when they are due early, is in tests/transcripts.
+"""
 
 from collections import Counter
 from datetime import timedelta
@@ -17,16 +20,14 @@ from tests.run.stories import BEGIN
 from headwater import (
     AfterCount,
     AtWatermark,
-    Every,
     Global,
     Hopping,
     Refire,
     Session,
     Tumbling,
-    clock,
     windowed,
 )
-from headwater.run import columnar, stages
+from headwater.run import columnar, manifest, stages
 from headwater.run.shelf import Shelf
 
 pytestmark = pytest.mark.system
@@ -132,57 +133,6 @@ def test_windows_of_ones_own_speak_when_they_end(spark: SparkSession, tmp_path: 
     assert panes(past.collect()) == panes(ran.said)
 
 
-def test_a_window_speaks_early_after_so_many_rows(spark: SparkSession, tmp_path: Path) -> None:
-    trigger = AtWatermark(early=AfterCount(2))
-    ran = ByHand(partial(by_windows, windows=TEN, trigger=trigger), spark, tmp_path)
-    assert ran.batch([("a", 1)], 0) == []
-    assert panes(ran.batch([("a", 2)], 0)) == [(0, 2, "early", 0)]
-    assert ran.batch([("a", 3)], 0) == []
-    assert panes(ran.batch([("a", 4), ("a", 5)], 0)) == [(0, 5, "early", 1)]
-    assert panes(ran.batch([("a", 6)], END)) == [(0, 6, "on-time", 2, "last")]
-
-
-def test_a_window_speaks_early_by_the_written_down_clock(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trigger = AtWatermark(early=Every(10 * SECOND))
-    ran = ByHand(partial(by_windows, windows=TEN, trigger=trigger), spark, tmp_path)
-
-    def batch(rows: list[tuple[str, int]], second: int) -> list[Row]:
-        monkeypatch.setattr(clock, "now", lambda: BEGIN + second * SECOND)
-        return ran.batch(rows, 0)
-
-    assert batch([("a", 1)], 1) == []
-    assert batch([], 9) == []
-    assert panes(batch([("a", 2)], 10)) == [(0, 2, "early", 0)]
-    assert batch([], 20) == []
-    assert panes(batch([("a", 3)], 31)) == [(0, 3, "early", 1)]
-
-
-@pytest.mark.parametrize(
-    ("style", "said"),
-    [
-        ("accumulating", [[(0, 2, "early", 0)], [(0, 5, "early", 1)], [(0, 6, "on-time", 2, "last")]]),
-        ("discarding", [[(0, 2, "early", 0)], [(0, 3, "early", 1)], [(0, 1, "on-time", 2, "last")]]),
-        (
-            "retracting",
-            [
-                [(0, 2, "early", 0)],
-                [(0, 2, "early", 0, "back"), (0, 5, "early", 1)],
-                [(0, 5, "early", 1, "back"), (0, 6, "on-time", 2, "last")],
-            ],
-        ),
-    ],
-)
-def test_panes_relate_to_those_before_as_was_asked(
-    spark: SparkSession, tmp_path: Path, style: Any, said: Any
-) -> None:
-    trigger = AtWatermark(early=AfterCount(2))
-    ran = ByHand(partial(by_windows, windows=TEN, trigger=trigger, panes=style), spark, tmp_path)
-    batches = [([("a", 1), ("a", 2)], 0), ([("a", 3), ("a", 4), ("a", 5)], 0), ([("a", 6)], END)]
-    assert [panes(ran.batch(rows, watermark)) for rows, watermark in batches] == said
-
-
 def test_a_late_row_makes_its_window_speak_again_within_the_grace(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -193,6 +143,14 @@ def test_a_late_row_makes_its_window_speak_again_within_the_grace(
     assert panes(ran.batch([("a", 4)], 30)) == [(0, 4, "late", 2, "last"), (20, 1, "on-time", 0)]
     assert ran.batch([("a", 5)], 31) == []
     assert ran.engine._manifests[4].late == 1
+
+
+def test_late_rows_too_few_for_a_pane_are_in_the_last_one(spark: SparkSession, tmp_path: Path) -> None:
+    trigger = AtWatermark(late=AfterCount(2))
+    ran = ByHand(partial(by_windows, windows=TEN, trigger=trigger), spark, tmp_path, late=Refire(20 * SECOND))
+    assert panes(ran.batch([("a", 1), ("b", 1)], 10)) == [(0, 1, "on-time", 0), (0, 1, "on-time", 0)]
+    assert ran.batch([("a", 2)], 29) == []
+    assert panes(ran.batch([], 30)) == [(0, 2, "late", 1, "last")]
 
 
 def test_a_global_window_speaks_early_and_never_ends(spark: SparkSession, tmp_path: Path) -> None:
@@ -216,6 +174,66 @@ def test_sessions_that_a_row_joins_are_one_and_closed_ones_stay_closed(
     assert panes(ran.batch([("a", 30)], 17)) == [(10, 3, "on-time", 0, "last")]
     assert ran.batch([("a", 15)], 17) == []
     assert panes(ran.batch([], END)) == [(15, 1, "on-time", 0, "last"), (30, 1, "on-time", 0, "last")]
+
+
+SPREES = partial(by_windows, windows=Session(3 * SECOND), panes="retracting")
+EARLY_SPREES = partial(SPREES, trigger=AtWatermark(early=AfterCount(2)))
+
+
+def test_a_session_that_speaks_early_takes_back_what_it_and_its_parts_said(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ran = ByHand(EARLY_SPREES, spark, tmp_path)
+    assert ran.batch([("a", 10)], 0) == []
+    assert panes(ran.batch([("a", 14), ("a", 15)], 0)) == [(14, 2, "early", 0)]
+    assert panes(ran.batch([("a", 12)], 0)) == [(10, 4, "early", 1), (14, 2, "early", 0, "back")]
+    assert panes(ran.batch([], END)) == [(10, 4, "early", 1, "back"), (10, 4, "on-time", 2, "last")]
+
+
+def test_a_late_row_makes_sessions_that_were_over_one(spark: SparkSession, tmp_path: Path) -> None:
+    ran = ByHand(SPREES, spark, tmp_path, late=Refire(20 * SECOND))
+    assert panes(ran.batch([("a", 10), ("a", 14)], 18)) == [(10, 1, "on-time", 0), (14, 1, "on-time", 0)]
+    assert panes(ran.batch([("a", 12)], 18)) == [
+        (10, 1, "on-time", 0, "back"),
+        (10, 3, "late", 1),
+        (14, 1, "on-time", 0, "back"),
+    ]
+    assert ran.batch([], 40) == []
+    assert ran.batch([("a", 15)], 40) == []
+    assert [ran.engine._manifests[number].late for number in (2, 3)] == [0, 1]
+
+
+def standing(rows: list[Row]) -> Counter[Any]:
+    """What is left when all retractions are heard."""
+    found: Counter[Any] = Counter()
+    for row in rows:
+        window = row.card, row.window.start, row.window.end, row.payments
+        found[window] += -1 if row.pane.is_retraction else 1
+    assert min(found.values(), default=0) >= 0
+    return +found
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    batches=st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 25)), max_size=6), st.integers(0, 30)
+        ),
+        min_size=2,
+        max_size=4,
+    )
+)
+def test_what_stands_of_sessions_in_the_end_is_what_the_past_says(
+    spark: SparkSession, tmp_path_factory: Any, batches: list[tuple[list[tuple[str, int]], int]]
+) -> None:
+    """However early, late, and in whatever order; with what was said merged as often as can be."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest, "AT_ONCE", 2)
+        ran = ByHand(EARLY_SPREES, spark, tmp_path_factory.mktemp("state"), late=Refire(2 * END * SECOND))
+        for rows, watermark in [*batches, ([], END)]:
+            ran.batch(rows, watermark)
+    past = ran.rows([row for rows, _ in batches for row in rows])
+    assert standing(ran.said) == standing(SPREES(past).collect())
 
 
 STEPS: list[tuple[Any, str]] = [

@@ -1,6 +1,8 @@
 """A copy in a real PostgreSQL: the newest row of every key, whatever comes twice, late or out of order."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -280,6 +282,16 @@ def test_a_database_that_is_away_is_unreachable_and_nothing_says_its_password(mo
         postgres_edge.connected(address)
     sink = PostgresSink("public.a", database=Database("shop", "postgresql://me:s3cret@h/d"), key="id")
     assert "s3cret" not in str(caught.value) + repr(sink) + repr(address)
+
+
+def test_pipelines_of_one_process_do_not_stand_in_each_others_transactions(postgres):
+    address = parsed("shop", postgres)
+    with ThreadPoolExecutor(1) as other, ExitStack() as theirs:
+        with postgres_edge.connected(address).transaction():
+            other.submit(
+                lambda: theirs.enter_context(postgres_edge.connected(address).transaction())
+            ).result()
+        other.submit(theirs.close).result()
 
 
 def test_a_wrong_password_and_a_database_that_is_not_there_are_refused(postgres):

@@ -12,8 +12,8 @@ BEGIN = datetime(2026, 1, 1, 10, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 
-def of_the_bank(name: str) -> Pipeline:
-    (found,) = app_in(str(TRANSCRIPTS / "bank.py")).only([name]).pipelines
+def of_the_bank(name: str, file: str = "bank.py") -> Pipeline:
+    (found,) = app_in(str(TRANSCRIPTS / file)).only([name]).pipelines
     return found
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.testing.rehearsing import BEGIN, SECOND, at, of_the_bank, paid
 
-from headwater import Drop, KafkaSink, Monotonic, Pipeline, Source, Topic, sliding
+from headwater import KafkaSink, Pipeline, Source, Topic
 from headwater.errors import BadPipeline, BadRehearsal, ColumnsMismatch, PipelineFailed
 from headwater.testing import Counts, DeadRow, LateRow, rehearse
 
@@ -197,20 +197,3 @@ def test_where_dropped_rows_cannot_be_told_nobody_pretends(spark: SparkSession) 
         with pytest.raises(BadRehearsal, match="may have dropped rows, and nobody can tell which") as refused:
             stage.feed(PAYMENTS, paid(2))
         assert "MapInArrow" in refused.value.detail
-
-
-def test_a_pipeline_on_columnar_state_is_refused(spark: SparkSession) -> None:
-    def last_minute(payments: DataFrame) -> DataFrame:
-        measures = [F.count("*").alias("payments")]
-        return payments.transform(sliding, by="card", within=60 * SECOND, measures=measures, fires="arrival")
-
-    given: dict[str, Any] = {"reads": [PAYMENTS], "watermark": Monotonic(), "late": Drop()}
-    pipeline = Pipeline(
-        "sliding", last_minute, writes=KafkaSink(Topic("on", schema="payments long")), **given
-    )
-    with (
-        pytest.raises(BadRehearsal, match="'sliding' runs on columnar state") as raised,
-        rehearse(pipeline, spark),
-    ):
-        pass
-    assert "bounded DataFrame" in raised.value.hint

@@ -1,19 +1,20 @@
 """Capturing: what an app captures, brought about, held up, looked at and ended.
 
-First the topics are made, then the connector of each database is made, or changed when a table is new. A new
-one's rows are asked for by a signal: a row in the database's own log, read in its order, so that a crash
+First the topics are made, then the connector of each database is made, or changed when a table is new. A
+table's rows are asked for by a signal: a row in the database's own log, read in its order, so that a crash
 between the steps loses nothing; whoever comes next finds that the signal is missing and sends it.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 from headwater.capture import connectors, secrets
 from headwater.capture.checks import demand
-from headwater.capture.claims import FIRST, Claims, claimed, claims_in, released
+from headwater.capture.claims import FIRST, Claims, again, claimed, claims_in, released
 from headwater.capture.connect import Connect
 from headwater.capture.health import Health, health
 from headwater.capture.plan import Capture, Plan, plans
@@ -28,6 +29,14 @@ from headwater.settings import Settings
 
 _LOGGER = logging.getLogger("headwater.capture")
 _LEAVES_WITHIN = timedelta(seconds=60)
+_HAS_PLACE_WITHIN = timedelta(seconds=120)
+_GAP = (
+    "%s was not published for a while: its rows come once more; what was deleted meanwhile is found by "
+    "`headwater verify --against database`"
+)
+_UNSENT = (
+    "%s was not published for a while: the events that were written meanwhile stand in it and were not sent"
+)
 
 
 def ensure(app: str, captures: Sequence[Capture], settings: Settings) -> None:
@@ -71,9 +80,10 @@ class Capturing:
         with self._alone() as source:
             if not self.plan.is_outbox:
                 source.make_signals()
-            claims = self._claim()
+            claims = self._claim(source)
             self._refuse_lost(source)
             connectors.apply(self._connect, self.plan.name, self._config(claims))
+            self._await_place(source)
             source.ask_for_snapshots(claims)
 
     def health(self) -> Health:
@@ -124,32 +134,57 @@ class Capturing:
             self._connect.delete(name)
         return True
 
-    def _claim(self) -> Claims:
-        """The claims with the app's; the first time, the connector's own snapshot has its tables."""
+    def _claim(self, source: Source) -> Claims:
+        """The claims with the app's; there is a connector afterwards, at rest if there was none."""
         found = self._connect.config(self.plan.name)
-        known = claims_in(found)
-        claims = claimed(known, self._app, self.plan.tables, f"snapshot-{uuid4()}")
-        if found is None and self._is_first(claims):
-            return claimed({}, self._app, self.plan.tables, FIRST)
-        if found is not None:
+        known = self._told_again(source, claims_in(found))
+        since = FIRST if self.plan.is_outbox else f"snapshot-{uuid4()}"
+        claims = claimed(known, self._app, self.plan.tables, since)
+        if found is None:
+            self._make(claims)
+        else:
             self._refuse_gaps(set(claims) - set(known))
         return claims
 
-    def _is_first(self, claims: Claims) -> bool:
-        """Whether there was no such connector before: it is made, at rest, to see whether it has a place."""
+    def _told_again(self, source: Source, known: Claims) -> Claims:
+        """The claims, with another snapshot for tables that somebody took out of the publication.
+
+        The connector puts them back when it starts; so it is changed, or stopped, to start again.
+        """
+        untold = source.unpublished(self.plan.slot, known)
+        if not untold or not self._connect.offsets(self.plan.name):
+            return known
+        _LOGGER.warning(_UNSENT if self.plan.is_outbox else _GAP, ", ".join(untold))
+        if self.plan.is_outbox:
+            connectors.stop(self._connect, self.plan.name)
+            return known
+        return again(known, untold, f"snapshot-{uuid4()}")
+
+    def _make(self, claims: Claims) -> None:
+        """Make the connector, at rest, to see whether it has a place from an earlier time."""
         self._connect.create(self.plan.name, self._config(claims))
         if self._connect.offsets(self.plan.name):
-            return False
+            return
         try:
             self._refuse_gaps(self.plan.tables)
         except CaptureGap:
             self._connect.delete(self.plan.name)
             raise
-        return True
+
+    def _await_place(self, source: Source) -> None:
+        """What is signalled before a connector has its place in the log is read by nobody."""
+        if not wait_until(lambda: source.has_place(self._told), _HAS_PLACE_WITHIN):
+            raise ConnectorFailed(
+                f"connector {self.plan.name!r} has no place in the database's log yet",
+                hint="`headwater capture status` shows how it is; `headwater capture up` goes on",
+            )
+
+    def _told(self) -> Mapping[str, Any]:
+        return self._connect.offsets(self.plan.name)
 
     def _refuse_lost(self, source: Source) -> None:
         """A connector whose place is gone would begin somewhere else, or give up a while later."""
-        place = source.place(self.plan.slot, lambda: self._connect.offsets(self.plan.name))
+        place = source.place(self.plan.slot, self._told)
         if place is not None and place.is_lost:
             topics = " ".join(one.name for one in self.plan.topics)
             raise CaptureGap(

@@ -5,7 +5,7 @@ claims its tables, and a table is captured as long as an app claims it. The clai
 own configuration, so that there is one truth, and it is where every app looks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -15,7 +15,7 @@ from headwater.errors import SpecError
 
 PROPERTY = "headwater.tables"
 FIRST = "first"
-"""Since when a table is captured that was there when the connector was made: its first snapshot has it."""
+"""Since when an outbox is captured: the connector's own snapshot has its rows, no signal asks for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,11 @@ def as_property(claims: Claims) -> str:
 def claimed(claims: Claims, app: str, tables: Keys, since: str) -> Claims:
     """The claims with an app's tables; those that are new get their snapshot by `since`."""
     return {**claims, **{name: _claim(claims, app, name, key, since) for name, key in tables.items()}}
+
+
+def again(claims: Claims, names: Iterable[str], since: str) -> Claims:
+    """The claims with another snapshot for these tables."""
+    return {**claims, **{name: replace(claims[name], since=since) for name in names}}
 
 
 def released(claims: Claims, app: str) -> Claims:

@@ -19,6 +19,9 @@ from headwater.errors import ConnectUnreachable, DatabaseUnreachable
 NEAR = 0.8
 """The part of what the database may keep from which on it is an alert."""
 
+RESTS = 10.0
+"""Seconds for which a connector may be away from its slot, to take another connection."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
@@ -34,18 +37,31 @@ class Health:
     limit_bytes: int | None = None
     limit_s: float | None = None
     slot: str = "none"
+    reading_since: str | None = None
+    unpublished: tuple[str, ...] = ()
     cause: str = ""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it cannot read its database: it tries again for ever then, and does not say why."""
+        is_away = self.slot in ("unknown", "lost") or (self.slot == "idle" and (self.lag_s or 0) > RESTS)
+        return self.state in ("running", "starting") and is_away
 
     def alerts(self, most_bytes: int | None = None, most_lag: timedelta | None = None) -> Iterator[str]:
         """What somebody should look at."""
-        if self.state not in ("running", "paused"):
+        if self.state not in ("running", "snapshot", "paused"):
             yield f"it is {self.state}"
+        if self.is_stuck:
+            yield "it cannot read its database: `headwater capture check` tells why"
         if self.slot in ("lost", "unreserved"):
             yield f"its slot is {self.slot}: the database has thrown away, or is about to, what was not read"
         if self.slot == "purged":
             yield "its place is purged: the database has thrown away what was not read"
         if self.limit_s is not None and (self.lag_s or 0) > NEAR * self.limit_s:
             yield f"it is {self.lag_s:,.0f} s behind, and the log is thrown away after {self.limit_s:,.0f}"
+        if self.unpublished:
+            tables = ", ".join(self.unpublished)
+            yield f"its publication lacks {tables}: their changes are in no log"
         kept, limit = self.retained_bytes or 0, self.limit_bytes
         if limit is not None and kept > NEAR * limit:
             yield f"the database keeps {kept:,} bytes for it, and throws them away at {limit:,}"
@@ -68,12 +84,20 @@ def health(plan: Plan, address: Address, connect: Connect) -> Health:
     try:
         with opened(plan.database, address) as source:
             place = source.place(plan.slot, lambda: connect.offsets(plan.name) if state else {})
+            unpublished = source.unpublished(plan.slot, claims)
     except (DatabaseUnreachable, ConnectUnreachable) as error:
         return replace(found, slot="unknown", cause=found.cause or error.message)
     if place is None:
         return found
+    if found.state == "running" and place.state == "idle" and _is_reading_rows(connect, plan):
+        found = replace(found, state="snapshot")
     figures = {one.name: getattr(place, one.name) for one in fields(place) if one.name != "state"}
-    return replace(found, slot=place.state, **figures)
+    return replace(found, slot=place.state, unpublished=unpublished, **figures)
+
+
+def _is_reading_rows(connect: Connect, plan: Plan) -> bool:
+    """Whether its first snapshot is under way: until its end it reads no log."""
+    return connect.offsets(plan.name).get("snapshot_completed") is False
 
 
 def _word(state: ConnectorState | None) -> str:

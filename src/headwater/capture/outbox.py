@@ -28,7 +28,10 @@ _COLUMNS = (
 )
 _SEND = "INSERT INTO {table} (topic, key, value) VALUES (%s, %s, %s)"
 _SEEN = "SELECT id, pg_current_wal_insert_lsn() FROM {table}"
-_PASSED = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND confirmed_flush_lsn >= %s"
+_PASSED = (
+    "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND confirmed_flush_lsn >= %s AND EXISTS "
+    "(SELECT FROM pg_publication_tables WHERE pubname = slot_name AND schemaname || '.' || tablename = %s)"
+)
 _CLEAN = "DELETE FROM {table} WHERE id = ANY(%s)"
 
 
@@ -74,7 +77,8 @@ class Outbox:
         """Delete the events that capture has taken over; tells how many.
 
         What can be seen now has been committed before now, so once capture has passed this place in the
-        database's log, it has passed them all. An outbox that nobody captures keeps its events.
+        database's log, it has passed them all. An outbox that nobody captures, or that is not published,
+        keeps its events.
         """
         seen = connection.execute(_SEEN.format(table=self.table)).fetchall()
         if not seen or not wait_until(lambda: self._has_passed(connection, seen[0][1]), within):
@@ -83,7 +87,7 @@ class Outbox:
         return int(done.rowcount)
 
     def _has_passed(self, connection: Any, place: str) -> bool:
-        return connection.execute(_PASSED, [self.slot, place]).fetchone() is not None
+        return connection.execute(_PASSED, [self.slot, place, self.table]).fetchone() is not None
 
     def _channel(self, topic: Topic, settings: Settings | None) -> Channel:
         if topic not in self.topics:

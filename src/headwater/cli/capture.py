@@ -8,8 +8,9 @@ import typer
 from headwater.app import App
 from headwater.cli import arguments
 from headwater.cli.capture_check import app_that_captures, check
+from headwater.cli.capture_figures import row_of
 from headwater.cli.lag import ALERT
-from headwater.cli.output import ERRORS, AsJson, counted, is_confirmed, note, say, show
+from headwater.cli.output import ERRORS, AsJson, is_confirmed, note, say, show
 from headwater.cli.run import AppFile
 from headwater.errors import BadPipeline
 from headwater.settings import Settings
@@ -38,8 +39,8 @@ app.command()(check)
 def up(path: AppFile, as_json: AsJson = False) -> None:
     """Have all that an app captures captured, and wait until it is.
 
-    First the rows that are there are read, then every change, in the order of the commits. A table that
-    is added later gets its rows while the changes of all go on.
+    The rows that are there are read in chunks, while the changes of all tables go on in the order of the
+    commits; what is interrupted goes on where it was. A table that is added later gets its rows likewise.
 
         headwater up --with capture --with postgres
         headwater capture up shop.py
@@ -68,8 +69,10 @@ def status(
 
     `lag` is what is committed and not yet in Kafka. `retained` is what the database keeps of its log
     because of this connector: one that stands still fills the disk, unless the database has a limit
-    (max_slot_wal_keep_size), and then changes are lost. The exit code is 3 when a connector is neither
-    running nor paused, when its slot is lost, at 80 % of the limit, and above --max-wal or --max-lag.
+    (max_slot_wal_keep_size), and then changes are lost. The state is `snapshot` while an outbox's first
+    events are read. The exit code is 3 when a connector is not under way and not paused, when it
+    cannot read its database, when its slot is lost or a table is not published, at 80 % of the limit, and
+    above --max-wal or --max-lag.
     A MariaDB keeps its log up to an age and a size, whoever reads it: these are the limits there.
 
         headwater capture status shop.py --max-wal 10GB || page-somebody
@@ -185,8 +188,4 @@ def _all(path: str | App) -> "list[Capturing]":
 
 
 def _row(one: "Health", *, as_json: bool) -> dict[str, Any]:
-    row = asdict(one)
-    if as_json:
-        return row
-    shown = ("connector", "state", "tables", "slot", "position", "lag_bytes", "lag_s", "retained_bytes")
-    return {name: row[name] for name in shown} | {"tables": counted(len(one.tables), "table")}
+    return asdict(one) if as_json else row_of(one)

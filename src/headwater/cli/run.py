@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.text import Text
 
 from headwater import clock
+from headwater.cli.capture_figures import as_row, news_of, troubles_of
 from headwater.cli.output import ERRORS, AsJson, is_terminal, note, progress_bar, table
 from headwater.python_files import app_in
 from headwater.settings import Settings
@@ -49,7 +50,8 @@ def run(
     Ctrl-C or SIGTERM finishes the batch in hand and stops; the next run goes on from there. A pipeline
     whose cause of failure passes (a broker is away, a worker died) is tried again with growing pauses;
     one that fails for good ends alone, and the command's exit code is 1. Topics that do not exist yet are
-    made as the app declares them.
+    made as the app declares them. What the app captures is held up beside its pipelines: what is wrong with a
+    connector is told, and tried again; only an app that cannot do without it does not begin.
 
         headwater run bank.py
         headwater run bank.py --only card-activity --plain >> bank.log
@@ -98,17 +100,20 @@ def _watch(supervisor: Any, asked: Event, *, as_lines: bool, as_json: bool) -> N
         while supervisor.is_alive and not asked.is_set():
             asked.wait(_LOOK_EVERY)
             if live is not None:
-                live.update(_picture(supervisor.figures), refresh=True)
+                live.update(_picture(supervisor), refresh=True)
             elif time.monotonic() - said_at >= _LINE_EVERY:
                 said_at = time.monotonic()
-                _say_news(supervisor.figures, told, as_json=as_json)
+                _say_news(supervisor, told, as_json=as_json)
     if as_lines:
-        _say_news(supervisor.figures, told, as_json=as_json)
+        _say_news(supervisor, told, as_json=as_json)
 
 
-def _say_news(figures: list[Any], told: dict[str, tuple[Any, ...]], *, as_json: bool) -> None:
-    """A line for each pipeline that has a new batch or a new state."""
-    for one in figures:
+def _say_news(supervisor: Any, told: dict[str, tuple[Any, ...]], *, as_json: bool) -> None:
+    """A line for each pipeline that has a new batch or a new state, and for each connector likewise."""
+    for one in supervisor.captures:
+        if text := news_of(one.figures, told, as_json=as_json):
+            typer.echo(text)
+    for one in supervisor.figures:
         news = (one.state, one.batch, one.error)
         if told.get(one.pipeline) != news:
             told[one.pipeline] = news
@@ -140,10 +145,15 @@ def _plain(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _picture(figures: list[Any]) -> Group:
-    """The table, and under it what the pipelines that wait or failed have to say."""
-    troubles = [f"{one.pipeline}: {one.error.splitlines()[0]}" for one in figures if one.error]
-    return Group(table([_row(one) for one in figures]), *(Text(one, style="red") for one in troubles))
+def _picture(supervisor: Any) -> Group:
+    """The tables, and under them what the connectors and pipelines that wait or failed have to say."""
+    figures, captures = supervisor.figures, [one.figures for one in supervisor.captures]
+    tables = [table([as_row(one) for one in captures])] if captures else []
+    troubles = [trouble for one in captures for trouble in troubles_of(one)]
+    troubles += [f"{one.pipeline}: {one.error.splitlines()[0]}" for one in figures if one.error]
+    return Group(
+        *tables, table([_row(one) for one in figures]), *(Text(one, style="red") for one in troubles)
+    )
 
 
 def _row(one: Any) -> dict[str, Any]:

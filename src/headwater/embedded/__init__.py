@@ -23,7 +23,7 @@ from headwater.embedded.addresses import (
 )
 from headwater.embedded.connect import Connect
 from headwater.embedded.disk import writing
-from headwater.embedded.jars import Progress
+from headwater.embedded.jars import Progress, fetch_all
 from headwater.embedded.kafka import Kafka
 from headwater.embedded.mariadb import MariaDB
 from headwater.embedded.postgres import Postgres
@@ -72,6 +72,8 @@ class State:
 def up(settings: Settings, servers: Sequence[Server], progress: Progress) -> list[Running]:
     """Start these servers; those that run are left as they are."""
     with writing(settings.home, _VARIABLE), _home_held(settings):
+        stopped = [one for one in servers if running(one.name, settings) is None]
+        fetch_all([bundle for one in stopped for bundle in one.bundles], settings, progress)
         return [start(server, settings, progress) for server in servers]
 
 

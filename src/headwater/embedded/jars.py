@@ -14,7 +14,8 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -78,8 +79,7 @@ def locked(bundle: str) -> tuple[LockedFile, ...]:
 
 def fetch(bundle: str, settings: Settings, progress: Progress) -> Path:
     """The folder of a bundle's verified files; fetched first if it is not whole in the cache."""
-    files = locked(bundle)
-    folder = settings.cache / f"{bundle}-{_fingerprint(files)}"
+    files, folder = locked(bundle), _folder(bundle, settings)
     with writing(settings.cache, _VARIABLE):
         if not _wrong(files, folder):  # looked at before the lock, which a read-only cache does not give
             return folder
@@ -88,6 +88,14 @@ def fetch(bundle: str, settings: Settings, progress: Progress) -> Path:
                 shutil.rmtree(folder, ignore_errors=True)
                 _download(bundle, files, folder, settings, progress)
     return folder
+
+
+def fetch_all(bundles: Iterable[str], settings: Settings, progress: Progress) -> None:
+    """Fetch those of these bundles that are not in the cache, at the same time: each waits for a network."""
+    absent = [one for one in dict.fromkeys(bundles) if not _folder(one, settings).exists()]
+    with ThreadPoolExecutor(len(absent) or 1) as threads:
+        for fetching in [threads.submit(fetch, one, settings, progress) for one in absent]:
+            fetching.result()
 
 
 def unpacked(archive: Path) -> Path:
@@ -222,6 +230,10 @@ def _holds(one: LockedFile, file: Path) -> bool:
         return False
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest() == one.sha256
+
+
+def _folder(bundle: str, settings: Settings) -> Path:
+    return settings.cache / f"{bundle}-{_fingerprint(locked(bundle))}"
 
 
 def _fingerprint(files: tuple[LockedFile, ...]) -> str:

@@ -33,6 +33,8 @@ _KEYS = (
     spark.LongType,
 )
 WEEK = timedelta(days=7)
+LARGEST_CHANGE = 8_000_000
+"""Bytes of one change of a captured table: a database takes larger rows than Kafka does by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +107,7 @@ class Topic:
             "retention.ms": "-1" if kept.age is None else str(kept.age // timedelta(milliseconds=1)),
             "retention.bytes": "-1" if kept.bytes is None else str(kept.bytes),
             "message.timestamp.type": "LogAppendTime",
+            **({"max.message.bytes": str(LARGEST_CHANGE)} if self.format == "changes" else {}),
         }
 
     def _check_key(self) -> None:

@@ -25,7 +25,8 @@ PANE = "struct<timing: string, number: int, is_last: boolean, is_retraction: boo
 class Every:
     """When the clock has passed a multiple of `duration` since the batch before, and there are new rows.
 
-    It is the wall clock, by the instants that are written down with the batches.
+    It is the wall clock, by the instants that are written down with the batches. Where rows wait for it and
+    nothing comes, the pipeline wakes itself up.
     """
 
     duration: timedelta
@@ -36,8 +37,11 @@ class Every:
 
     def is_due(self, rows: Column, before: datetime, at: datetime) -> Column:
         """Whether a window with so many new rows speaks in a batch at that instant."""
-        has_passed = (at - EPOCH) // self.duration > (before - EPOCH) // self.duration
-        return F.lit(has_passed) & (rows > 0)
+        return F.lit(self.next(before) <= at) & (rows > 0)
+
+    def next(self, after: datetime) -> datetime:
+        """The first multiple after an instant."""
+        return EPOCH + ((after - EPOCH) // self.duration + 1) * self.duration
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from headwater.clock import EPOCH
 from headwater.errors import BadStep
 from headwater.process.event_time import NONE
+from headwater.process.panes import Every
 
 BEGINNING, END = -9_000_000_000_000_000, 9_000_000_000_000_000
 """Watermarks before and behind all events, in milliseconds."""
@@ -112,6 +113,11 @@ class Step(ABC):
 
         A step that remembers gets what it said before, too, and says with SPOKE_IN in which batch it is.
         """
+
+    @property
+    def clocks(self) -> Sequence[Every]:
+        """The triggers by which it may have something to say although nothing comes."""
+        return ()
 
     @property
     def can_refire(self) -> bool:

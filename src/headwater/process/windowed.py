@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from headwater.errors import BadStep
 from headwater.process.aggregates import Measure, measures_of
-from headwater.process.panes import PANES, AtWatermark, Panes
+from headwater.process.merging import Merging, standing
+from headwater.process.panes import PANES, AtWatermark, Every, Panes
 from headwater.process.speaking import Speaking, latest, pane
 from headwater.process.stage import WINDOW, Moment, Step, check_columns, event_time, play
 from headwater.process.windows import Global, Session, Windower
@@ -48,10 +49,11 @@ def windowed(
         )
     if panes not in PANES:
         raise BadStep(f"panes cannot be {panes!r}", hint=f"known: {', '.join(PANES)}")
-    if isinstance(windows, Session) and (trigger.early is not None or panes != "accumulating"):
+    if isinstance(windows, Session) and _leaves_parts(trigger, panes):
         raise BadStep(
-            "a session cannot speak before it is over, for it may yet become one with another",
-            hint='trigger=AtWatermark() and panes="accumulating", or another kind of window',
+            "a session that speaks more than once has to take back what it said, "
+            "for it may yet become one with another",
+            hint='panes="retracting"',
         )
     if isinstance(windows, Global) and trigger.early is None:
         raise BadStep("a global window never ends", hint="trigger=AtWatermark(early=AfterCount(100))")
@@ -84,9 +86,14 @@ class Windowed(Step):
         return isinstance(self.windower, Session)
 
     @property
+    def clocks(self) -> Sequence[Every]:
+        """Of its triggers those that go by the clock."""
+        return [one for one in (self.trigger.early, self.trigger.late) if isinstance(one, Every)]
+
+    @property
     def can_refire(self) -> bool:
-        """Whether its windows can speak again: not sessions, which late rows would join."""
-        return not self.is_merging
+        """Whether its windows can speak again: sessions only if they take back what they said."""
+        return not self.is_merging or self.panes == "retracting"
 
     def remembers(self, grace: timedelta) -> bool:
         """A window that speaks more than once has to know what it said."""
@@ -121,19 +128,28 @@ class Windowed(Step):
         rows = _in_sessions(self, known) if self.is_merging else self.windows(known)
         rows = rows.withColumnRenamed(WINDOW, "window").where(moment.may_speak(_end()))
         if self.remembers(moment.grace) and said is not None:
-            return Speaking(self.by, self.measures, self.trigger, self.panes, moment).panes(rows, said)
+            return self._speaking(moment).panes(rows, said)
         counted = rows.groupBy(*self.by, "window").agg(*(one.value.alias(one.name) for one in self.measures))
         due = counted.where(moment.was_open(_end()) & moment.is_complete(_end()))
         return due.withColumn("pane", pane(F.lit("on-time"), F.lit(0), moment.is_past(_end())))
 
+    def _speaking(self, moment: Moment) -> Speaking:
+        given = self.by, self.measures, self.trigger, self.panes, moment
+        return Merging(*given, self.on) if self.is_merging else Speaking(*given)
+
     def latest(self, said: DataFrame) -> DataFrame:
-        """What it has to remember of what it said: the last pane of each window."""
-        return latest(said, self.by)
+        """What it has to remember: the last pane of each window, or what stands of sessions."""
+        return standing(said, self.by) if self.is_merging else latest(said, self.by)
 
     def remaining(self, rows: DataFrame, moment: Moment) -> DataFrame:
-        """The rows of sessions that are not over after a batch."""
+        """The rows of sessions that can still speak after a batch."""
         found = _in_sessions(self, rows)
-        return found.where(~moment.is_complete(F.unix_micros(f"{WINDOW}.end"))).drop(WINDOW)
+        return found.where(~moment.is_past(F.unix_micros(f"{WINDOW}.end"))).drop(WINDOW)
+
+
+def _leaves_parts(trigger: AtWatermark, panes: Panes) -> bool:
+    """Whether what sessions say would be left standing when they become one."""
+    return panes == "discarding" or (trigger.early is not None and panes != "retracting")
 
 
 def _end() -> Column:

@@ -28,6 +28,7 @@ RECORD_TYPE = spark.StructType(
         spark.StructField("value", spark.BinaryType()),
         spark.StructField("headers", spark.ArrayType(_HEADER)),
         spark.StructField("event_at", spark.LongType()),
+        spark.StructField("is_whole", spark.BooleanType()),
     ]
 )
 _ABSENT = {
@@ -45,11 +46,12 @@ def schema_with_record(topic: Topic) -> spark.StructType:
 
 
 def carried(topic: Topic, block: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
-    """Decoded columns and beside them the records; of these, what the block has of WHOLE."""
+    """Decoded columns, and beside them what the block has of WHOLE, and whether that is all."""
     names = topic.spark_schema.names
     events = columns[names.index(topic.event_time or "")].view(pa.int64())
     parts = [block[one] if one in block.schema.names else pa.nulls(len(block), _ABSENT[one]) for one in WHOLE]
-    arrays = [pa.array([topic.name] * len(block), pa.string()), *parts, events]
+    is_whole = pa.array([set(WHOLE) <= {*block.schema.names}] * len(block), pa.bool_())
+    arrays = [pa.array([topic.name] * len(block), pa.string()), *parts, events, is_whole]
     record = pa.StructArray.from_arrays(arrays, RECORD_TYPE.names)
     return pa.RecordBatch.from_arrays([*columns, record], [*names, CARRIED])
 

@@ -8,15 +8,17 @@ A batch that is tried again begins with its manifest and decides nothing anew (A
 """
 
 from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater import clock
 from headwater.app import Pipeline
 from headwater.process.event_time import NONE, Refire
 from headwater.process.stage import on
+from headwater.run.beats import Beats
 from headwater.run.compiling import compiles
-from headwater.run.decided import DecidedHistory
+from headwater.run.decided import Decided
 from headwater.run.event_clock import Reading
 from headwater.run.keeping import Keeping, checked, nothing_yet
 from headwater.run.manifest import Folder, Kept, Manifest, late_before
@@ -38,10 +40,13 @@ _REMEMBERED = 5
 class Columnar:
     """One pipeline on columnar state, batch by batch."""
 
-    def __init__(self, pipeline: Pipeline, steps: Steps, checkpoint: str, keeper: Timekeeper) -> None:
+    def __init__(
+        self, pipeline: Pipeline, steps: Steps, checkpoint: str, keeper: Timekeeper, history: Decided
+    ) -> None:
         self._pipeline, self._steps, self._keeper = pipeline, steps, keeper
-        self._checkpoint = checkpoint
+        self._checkpoint, self._history = checkpoint, history
         self._grace = pipeline.late.within if isinstance(pipeline.late, Refire) else NONE
+        self._beats = Beats(steps)
         self._shelf: Shelf | None = None
         self._manifests: dict[int, Manifest] = {}
         self._said: dict[int, dict[str, Folder | None]] = {}
@@ -68,17 +73,25 @@ class Columnar:
 
     def figured(self, progress: Progress) -> Progress:
         """What Spark tells of a batch, with what it does not know."""
-        manifest = self._manifests.get(progress.batch)
+        return replace(progress, **self.figures(progress.batch))
+
+    def figures(self, number: int) -> dict[str, Any]:
+        """What is known of a batch; nothing once it is forgotten."""
+        manifest = self._manifests.get(number)
         if manifest is None:
-            return progress
+            return {}
         alive = [folder for one in self._steps.met for folder in Keeping(one, manifest).alive]
-        return replace(
-            progress,
-            late=manifest.late,
-            watermark=manifest.watermark_at,
-            state_rows=sum(one.rows for one in alive),
-            state_bytes=sum(one.bytes for one in alive),
-        )
+        return {
+            "late": manifest.late,
+            "watermark": manifest.watermark_at,
+            "state_rows": sum(one.rows for one in alive),
+            "state_bytes": sum(one.bytes for one in alive),
+        }
+
+    @property
+    def speaks_at(self) -> datetime | None:
+        """When a step has something to say although nothing comes; None while none has."""
+        return self._beats.next
 
     def _open(self, spark: SparkSession, number: int) -> Shelf:
         if self._shelf is None:
@@ -86,7 +99,6 @@ class Columnar:
                 "spark.sql.adaptive.enabled", "false"
             )  # it would run a plan that is only looked at
             self._shelf = Shelf(self._checkpoint, spark)
-            self._history = DecidedHistory(self._checkpoint, spark)
         compiles(spark, self._history.size(number))
         return self._shelf
 
@@ -94,6 +106,7 @@ class Columnar:
         self._manifests[manifest.batch] = manifest
         for remembered in (self._manifests, self._said):
             remembered.pop(manifest.batch - _REMEMBERED, None)
+        self._beats.after(manifest)
         self._keeper.resume(manifest.reach, Reading(manifest.watermark, manifest.held_by))
 
     def _decided(self, rows: DataFrame, number: int, shelf: Shelf) -> Manifest:
@@ -111,7 +124,7 @@ class Columnar:
         }
         return Manifest(
             batch=number,
-            at=clock.now(),
+            at=self._keeper.now(),
             since=before.at,
             grace=self._grace,
             before=before.watermark,
@@ -125,7 +138,7 @@ class Columnar:
     def _before(self, rows: DataFrame, number: int, shelf: Shelf) -> Manifest:
         """The batch that this one goes on from; what was said in it is worked out again if nobody knows."""
         if number == 0:
-            return nothing_yet(self._steps, clock.now())
+            return nothing_yet(self._steps, self._keeper.now())
         found = self._manifests.get(number - 1) or shelf.manifest(number - 1)
         found = checked(self._pipeline, self._steps, number, found)
         self._keep(found)

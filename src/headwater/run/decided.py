@@ -5,13 +5,27 @@ manifest's is the one that rows were late by.
 """
 
 from dataclasses import replace
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-from headwater.run.history import History, Planned
-from headwater.run.manifest import late_before
+from headwater.run.history import Batches, History, Planned
+from headwater.run.manifest import Manifest, late_before
 from headwater.run.progress import distance
 from headwater.run.shelf import Shelf
+
+
+class Decided(Batches, Protocol):
+    """What is known of the batches of a query on columnar state."""
+
+    def size(self, number: int) -> int | None:
+        """How many offsets a batch goes over; None where nobody knows."""
+
+
+def decided(planned: Planned | None, manifest: Manifest | None) -> Planned | None:
+    """A batch as it was planned, and once it is decided the watermark that later rows are late by."""
+    watermark = late_before(manifest.watermark, manifest.grace) if manifest else 0
+    return planned and replace(planned, watermark=watermark)
 
 
 class DecidedHistory(History):
@@ -22,10 +36,8 @@ class DecidedHistory(History):
         self._shelf = Shelf(checkpoint, spark)
 
     def batch(self, number: int) -> Planned | None:
-        """A batch as it was planned, and once it is decided the watermark that later rows are late by."""
-        planned, decided = super().batch(number), self._shelf.manifest(number)
-        watermark = late_before(decided.watermark, decided.grace) if decided else 0
-        return planned and replace(planned, watermark=watermark)
+        """A batch; None when there is none, or when it was forgotten."""
+        return decided(super().batch(number), self._shelf.manifest(number))
 
     def size(self, number: int) -> int | None:
         """How many offsets a batch goes over; None where nobody knows."""

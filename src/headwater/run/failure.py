@@ -10,6 +10,9 @@ import re
 from headwater.errors import HeadwaterError, PipelineFailed
 from headwater.sink.failures import said_in
 
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds between two tries: the first, and what it grows to."""
+
 _PASSING = (
     "org.apache.kafka.common.errors.TimeoutException",
     "org.apache.kafka.common.errors.DisconnectException",
@@ -34,6 +37,7 @@ _PASSING = (
 _PASSING_CODES = {
     *("broker-unreachable", "not-acknowledged", "transaction-aborted"),
     *("outcome-unknown", "writer-fenced", "registry-unreachable", "sink-unreachable"),
+    *("connect-unreachable", "database-unreachable"),
 }
 _STAYING = (
     "CONCURRENT_STREAM_LOG_UPDATE",

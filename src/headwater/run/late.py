@@ -110,12 +110,12 @@ class LateRows:
         """The same rows, each with its record, where that is not there already."""
         places: dict[str, set[Place]] = {}
         for first, *_ in late:
-            if first["millis"] is None:
+            if not first["is_whole"]:
                 places.setdefault(first["topic"], set()).add((first["partition"], first["offset"]))
         found = {one: originals(self._spark, one, some, self._settings) for one, some in places.items()}
         for rows in late:
             first = rows[0]
-            if first["millis"] is not None:
+            if first["is_whole"]:
                 yield rows
             elif original := found[first["topic"]].get((first["partition"], first["offset"])):
                 yield [one | original for one in rows]

@@ -4,7 +4,7 @@ A pipeline on columnar state is one streaming query, so that all its topics make
 several, each row is a struct beside the empty structs of the others.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +60,19 @@ def rows_for_steps(
     ticks: str | None = None,
 ) -> DataFrame:
     """The streaming DataFrame of a pipeline with steps of ours: its topics, decoded, as one."""
+    raws = records_of(pipeline, spark, kafka, starts, ticks=ticks)
+    return rows_for_steps_from(steps, pipeline, settings, raws, watch=watch)
+
+
+def rows_for_steps_from(
+    steps: Steps,
+    pipeline: Pipeline,
+    settings: Settings,
+    raws: Sequence[DataFrame],
+    *,
+    watch: Callable[[Topic], Watch] | None = None,
+) -> DataFrame:
+    """The same, of records from anywhere that have the columns of Spark's Kafka source."""
     for sink in pipeline.sinks:
         sink.check(steps.output)
-    raws = records_of(pipeline, spark, kafka, starts, ticks=ticks)
     return as_one(pipeline, decoded(pipeline, settings, raws, watch=watch))

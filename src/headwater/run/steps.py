@@ -200,7 +200,7 @@ def _check(pipeline: Pipeline, met: list[Met]) -> None:
         if not one.step.can_refire:
             raise BadPipeline(
                 f"{one.name} of pipeline {pipeline.name!r} cannot speak again when late rows come",
-                hint="late=Refire(…) is for windowed, with any windows but sessions; Grace(…) waits for them",
+                hint='late=Refire(…) is for windowed, of sessions with panes="retracting"; Grace(…) waits',
             )
 
 

@@ -5,13 +5,14 @@ second to thirty and starts over after a batch that went well.
 """
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from queue import Empty
 from threading import Event, Thread
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import SparkSession
 
@@ -22,7 +23,7 @@ from headwater.log.connection import Connection
 from headwater.run.columnar import Columnar
 from headwater.run.decided import DecidedHistory
 from headwater.run.divert import Diverted
-from headwater.run.failure import is_passing, told
+from headwater.run.failure import FIRST_PAUSE, LONGEST_PAUSE, is_passing, told
 from headwater.run.history import History
 from headwater.run.late import Window
 from headwater.run.plan import blamed, rows_of
@@ -34,7 +35,9 @@ from headwater.run.steps import Steps, steps_of
 from headwater.run.timekeeper import Times
 from headwater.settings import Settings
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+if TYPE_CHECKING:
+    from headwater.run.captures import Captured
+
 FINISH_WITHIN = timedelta(seconds=120)
 """How long the batch in hand may take to end before it is ended for it."""
 
@@ -118,7 +121,8 @@ class Supervised:
         self, spark: SparkSession, settlement: Settlement, history: History, steps: Steps | None
     ) -> None:
         given = (self._label, self._pipeline, spark, self._settings, history)
-        times = Times(*given, once=self._once, is_ours=steps is not None)
+        has_clocks = steps is not None and any(one.step.clocks for one in steps.met)
+        times = Times(*given, once=self._once, is_ours=steps is not None, has_clocks=has_clocks)
         kafka, starts = Connection(self._settings).for_spark(), settlement.starts()
         make = rows_of if steps is None else partial(rows_for_steps, steps)
         rows = make(self._pipeline, spark, self._settings, kafka, starts, **times.in_the_plan)
@@ -128,6 +132,7 @@ class Supervised:
             query.start(spark, rows, once=self._once)
         self._now(state="running")
         try:
+            times.begin()
             self._watch(query, settlement, times, engine)
         finally:
             query.stop()
@@ -137,7 +142,9 @@ class Supervised:
     def _engine(self, steps: Steps | None, times: Times) -> Columnar | None:
         if steps is None or times.keeper is None:
             return None
-        return Columnar(self._pipeline, steps, checkpoint(self._label, self._settings), times.keeper)
+        place = checkpoint(self._label, self._settings)
+        history = DecidedHistory(place, self._spark)
+        return Columnar(self._pipeline, steps, place, times.keeper, history)
 
     def _watch(self, query: Query, settlement: Settlement, times: Times, engine: Columnar | None) -> None:
         """Take in what the query tells, until it has ended or may be ended."""
@@ -147,8 +154,9 @@ class Supervised:
                 refused = Diverted(dead=query.refused(progress.batch))
                 self._took(engine.figured(progress) if engine else progress, refused, settlement, times)
                 query.committed(progress.batch)
-            elif self.figures.state_rows:
-                times.tick()
+            else:
+                speaks_at = engine.speaks_at if engine else None
+                times.tick(has_state=self.figures.state_rows > 0, speaks_at=speaks_at)
             if self._stopping.is_set():
                 patience = patience or Deadline(FINISH_WITHIN)
                 query.finish()
@@ -212,9 +220,12 @@ def _figures(progress: Progress, before: Figures) -> dict[str, Any]:
 
 
 class Supervisor:
-    """All pipelines of an app, running side by side on one Spark session."""
+    """All pipelines of an app, running side by side on one Spark session, beside what the app captures."""
 
-    def __init__(self, app: App, spark: SparkSession, settings: Settings) -> None:
+    def __init__(
+        self, app: App, spark: SparkSession, settings: Settings, captures: "Sequence[Captured]" = ()
+    ) -> None:
+        self.captures = captures
         self.pipelines = [Supervised(app, one, spark, settings) for one in app.pipelines]
 
     def start(self, *, once: bool = False) -> None:
@@ -244,6 +255,7 @@ class Supervisor:
 
     @property
     def errors(self) -> list[HeadwaterError]:
-        """What ended those that failed for good."""
-        failed = [one for one in self.pipelines if one.figures.state == "failed"]
-        return [one.error for one in failed if one.error is not None]
+        """What ended those that failed for good, and what keeps tables from being captured now."""
+        errors = [one.error for one in self.captures]
+        errors += [one.error for one in self.pipelines if one.figures.state == "failed"]
+        return [one for one in errors if one is not None]

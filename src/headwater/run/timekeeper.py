@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from headwater import clock
 from headwater.app import Pipeline
-from headwater.clock import Deadline
+from headwater.clock import EPOCH, Deadline
 from headwater.log.topic import Topic
 from headwater.process.event_time import NONE, Adaptive, Punctuated, Watermark
 from headwater.run.event_clock import EventClock, Reading
@@ -44,7 +44,7 @@ class Timekeeper:
         now: Callable[[], datetime] = clock.now,
     ) -> None:
         """With `is_ours`, the watermark is not Spark's: each partition counts, and it holds at once."""
-        self._history, self._witness, self._now = history, Witness(pipeline, spark, keeps), now
+        self._history, self._witness, self.now = history, Witness(pipeline, spark, keeps), now
         self._topics = [one.topic.name for one in pipeline.sources]
         grace = pipeline.late.grace if pipeline.late else NONE
         topics = dict.fromkeys(self._topics, 0)
@@ -94,7 +94,7 @@ class Timekeeper:
         told, planned = self._witness.told, self._history.batch(number)
         sights = {topic: one.sight for topic, one in told.items()}
         with self._lock:
-            self.reading = self._clock.advance(sights, planned.ends if planned else {}, self._now())
+            self.reading = self._clock.advance(sights, planned.ends if planned else {}, self.now())
             self._told[number] = told
             self._newest[number] = {one: self._clock.newest(one) for one in self._topics}
             for remembered in (self._told, self._newest):
@@ -109,7 +109,7 @@ class Timekeeper:
     def is_silent(self) -> bool:
         """Whether no input has had a row for as long as the pipeline allows."""
         with self._lock:
-            return self._clock.is_silent(self._now())
+            return self._clock.is_silent(self.now())
 
     def delay(self) -> timedelta:
         """How long rows are waited for at present: that of the slowest topic."""
@@ -130,7 +130,9 @@ class Times:
         *,
         once: bool,
         is_ours: bool = False,
+        has_clocks: bool = False,
     ) -> None:
+        """With `has_clocks`, steps speak by the clock."""
         spec = pipeline.watermark if pipeline.latency == "micro-batch" else None
         self.keeper = (
             Timekeeper(pipeline, spec, spark, history, is_ours=is_ours) if spec is not None else None
@@ -139,8 +141,10 @@ class Times:
         newest = history.newest
         planned = None if newest is None else history.batch(newest)
         has_ticks = planned is not None and planned.has_ticks  # Spark does not let go of a topic it has read
-        self._ticks = Ticks(label, settings) if self._idle is not None or has_ticks else None
-        self._pause = Deadline(NONE)
+        self._has_run = newest is not None
+        self._wakes = not once and (self._idle is not None or has_clocks)
+        self._ticks = Ticks(label, settings) if self._wakes or has_ticks else None
+        self._pause, self._struck = Deadline(NONE), EPOCH
 
     @property
     def in_the_plan(self) -> dict[str, Any]:
@@ -159,10 +163,22 @@ class Times:
         """What the workers told of a batch."""
         return {} if self.keeper is None else self.keeper.told(number)
 
-    def tick(self) -> None:
-        """Wake the query up, if all is silent and has been for long enough."""
-        if self._idle is None or self.keeper is None or self._ticks is None or not self._pause.passed:
+    def begin(self) -> None:
+        """The query has started; an earlier run may have left rows that wait for a clock, or for silence."""
+        if self._has_run:
+            self._wake()
+
+    def tick(self, *, has_state: bool, speaks_at: datetime | None) -> None:
+        """Wake the query up: if all is silent and has been for long enough, or when a step is to speak."""
+        if not self._wakes or self.keeper is None:
             return
-        if self.keeper.is_silent():
-            self._ticks.send()
+        if speaks_at is not None and self._struck < speaks_at <= self.keeper.now():
+            self._struck = speaks_at
+            self._wake()
+        elif has_state and self._idle is not None and self._pause.passed and self.keeper.is_silent():
             self._pause = Deadline(max(self._idle, _SHORTEST_PAUSE))
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._wakes and self._ticks is not None:
+            self._ticks.send()

@@ -1,17 +1,21 @@
-"""The way to PostgreSQL: connections that a process keeps, and its words as errors of ours.
+"""The way to PostgreSQL: connections that a thread keeps, and its words as errors of ours.
 
-An error passes when the server is away, starts, ends, is full or busy; a kept connection that broke is
-replaced when somebody asks for one again. No error has the password in it.
+Pipelines of one process run in threads of their own: on a shared connection each would stand in the
+transactions of the others. An error passes when the server is away, starts, ends, is full or busy; a kept
+connection that broke is replaced when somebody asks for one again. No error has the password in it.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from threading import get_ident
 from typing import Any
 
 from headwater.capture.database import Address
 from headwater.errors import SinkRefused, SinkUnreachable
 
-_KEPT: dict[Address, Any] = {}
+_KEPT: dict[tuple[Address, int], Any] = {}
+"""By address and thread; the number of a thread that has ended goes to another, and what it kept with it."""
+
 _ALIVE: Any = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -25,10 +29,10 @@ _FOR_GOOD = ("authentication failed", "does not exist", "no pg_hba.conf entry", 
 
 
 def connected(address: Address) -> Any:
-    """The process's connection to a database, each statement a transaction unless told otherwise."""
-    kept = _KEPT.get(address)
+    """The thread's connection to a database, each statement a transaction unless told otherwise."""
+    kept = _KEPT.get((address, get_ident()))
     if kept is None or kept.closed:
-        kept = _KEPT[address] = _connect(address)
+        kept = _KEPT[address, get_ident()] = _connect(address)
     return kept
 
 

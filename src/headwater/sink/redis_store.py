@@ -23,6 +23,7 @@ from headwater.sink.plain import in_json, text
 Form = Literal["hash", "json"]
 _MILLISECOND = timedelta(milliseconds=1)
 _WITHIN, _CONNECT_WITHIN = 30.0, 5.0
+_FULL = "OOM command not allowed"  # as a script says it, within an error of its own
 _SCRIPT = """
 local prefix, form, ttl, remembered = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
@@ -35,6 +36,9 @@ local function position(row)
   local known = redis.call('GET', row)
   return known and string.match(known, '^{"_position":(%d+)')
 end
+
+-- Redis refuses this when its memory is full, and nothing that a script does after its first write.
+redis.call('SETRANGE', prefix .. '~room', 0, '')
 
 local at = 5
 while ARGV[at] do
@@ -171,4 +175,8 @@ def _translated() -> Iterator[None]:
     except away as error:
         raise SinkUnreachable("Redis cannot be written to", detail=str(error)) from error
     except redis.RedisError as error:
+        if _FULL in str(error):
+            raise SinkUnreachable(
+                "Redis has no room", detail=str(error), hint="the pipeline goes on when it has"
+            ) from error
         raise SinkRefused("Redis refuses what it is given", detail=str(error)) from error

@@ -104,7 +104,7 @@ class Stage:
         """Let time pass in which nothing comes."""
         if length < timedelta(0):
             raise BadRehearsal("time does not go back")
-        self._now += length
+        self._goes_on(self._now + length)
         if self._play.is_asleep:
             self._took(self._play.tick(), 0)
 
@@ -151,7 +151,14 @@ class Stage:
 
     def _hear(self, events: pa.Array) -> None:
         newest = max(events.drop_null().view(pa.int64()).to_pylist())
-        self._now = max(self._now, EPOCH + timedelta(microseconds=newest))
+        self._goes_on(EPOCH + timedelta(microseconds=newest))
+
+    def _goes_on(self, to: datetime) -> None:
+        """The clock goes on, and whoever has something to say on the way says it then."""
+        while (at := self._play.speaks_at) is not None and at <= to:
+            self._now = max(self._now, at)
+            self._took(self._play.tick(), 0)
+        self._now = max(self._now, to)
 
     def _took(self, batches: Sequence[Batch], good: int) -> None:
         seen = [sum(told.sight.rows.values()) for one in batches for told in one.told.values()]

@@ -16,7 +16,7 @@ from headwater.capture.database import Address
 
 _PATIENCE_S = 10
 _RESTART = "-- then restart PostgreSQL"
-AGAIN = "capture the tables anew: headwater capture remove APP.py; headwater capture up APP.py"
+AGAIN = "capture the tables anew: headwater capture remove APP.py --slot; headwater capture up APP.py"
 """What mends a lost place: a new slot, and a new snapshot."""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from headwater.capture.claims import PROPERTY, Claims, as_property
 from headwater.capture.database import Address
 from headwater.log.formats.change_values import CONNECTOR
+from headwater.log.topic import LARGEST_CHANGE
 
 HEARTBEATS = "headwater-heartbeat"
 HEARTBEAT_S = 10
@@ -36,8 +37,10 @@ def common(prefix: str, claims: Claims, address: Address, password: str) -> dict
         "table.include.list": ",".join(map(re.escape, claims)),
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
-        "poll.interval.ms": "20",
+        "poll.interval.ms": "5",  # for so long it gathers what it writes in one transaction
         "retriable.restart.connector.wait.ms": "1000",
+        "max.queue.size.in.bytes": str(4 * LARGEST_CHANGE),  # rows that wait must fit into the worker
+        "producer.override.max.request.size": str(LARGEST_CHANGE),
         "topic.heartbeat.prefix": HEARTBEATS,
         "heartbeat.interval.ms": str(1000 * HEARTBEAT_S),
         "extended.headers.enabled": "false",
@@ -54,6 +57,8 @@ def of_tables(database: str, claims: Claims, address: Address) -> dict[str, str]
         "key.converter.schemas.enable": "false",
         "skipped.operations": "none",
         "provide.transaction.metadata": "true",
+        "snapshot.mode": "no_data",  # rows are asked for by signals: see ADR 20
+        "incremental.snapshot.chunk.size": "2048",
         "signal.enabled.channels": "source",
         "signal.data.collection": signals(address),
         "incremental.snapshot.watermarking.strategy": "insert_delete",

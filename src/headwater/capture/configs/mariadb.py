@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 _HISTORY = "schema.history.internal"
-_BEAT = "UPDATE {} SET data = now(6) WHERE id = 'heartbeat'"
+BEAT = "UPDATE {} SET data = now(6) WHERE id = 'heartbeat'"
 _OURS = 1 << 31
 """Servers are numbered by people, from 1 on: readers of the log have the upper half."""
 
@@ -37,7 +37,7 @@ def told(name: str, history: str, signals: str, kafka: Kafka) -> Mapping[str, st
         "enable.time.adjuster": "false",  # the year 1 is not 2001
         "connect.keep.alive.interval.ms": "15000",  # where nothing happens, the server beats at 80 % of it
         # A row that changes, so that its place moves on while nothing else happens.
-        "heartbeat.action.query": _BEAT.format(quoted(signals)),
+        "heartbeat.action.query": BEAT.format(quoted(signals)),
         f"{_HISTORY}.kafka.bootstrap.servers": kafka.address,
         f"{_HISTORY}.kafka.topic": history,
         **clients,

@@ -7,7 +7,7 @@ what it keeps from there on, and it forgets that.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -34,6 +34,7 @@ class Place:
     retained_bytes: int | None = None
     limit_bytes: int | None = None
     limit_s: float | None = None
+    reading_since: str | None = None
 
     @property
     def is_lost(self) -> bool:
@@ -67,12 +68,20 @@ class Source(ABC):
     def place(self, slot: str, told: Told) -> Place | None:
         """How the place of a connector is; None when it has none."""
 
+    def has_place(self, told: Told) -> bool:  # noqa: ARG002 - not every database has to ask
+        """Whether a connector that is under way has its place, so that a signal from now on is read."""
+        return True
+
+    def unpublished(self, slot: str, tables: Iterable[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """The tables whose changes are told to nobody."""
+        return ()
+
     @abstractmethod
     def forget(self, slot: str) -> bool:
         """Keep nothing for it any more; False while somebody still reads from there."""
 
     def ask_for_snapshots(self, claims: Claims) -> None:
-        """Signal for every table that came after the first snapshot, unless that was done."""
+        """Signal for the rows of every table, unless that was done."""
         late = sorted((one.since, name) for name, one in claims.items() if one.since != FIRST)
         for since, tables in groupby(late, key=lambda one: one[0]):
             self.ask_for_snapshot(since, [name for _, name in tables])

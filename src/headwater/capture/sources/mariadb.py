@@ -12,7 +12,7 @@ import pymysql
 from pymysql.cursors import DictCursor
 
 from headwater.capture.configs import signals
-from headwater.capture.configs.mariadb import quoted
+from headwater.capture.configs.mariadb import BEAT, quoted
 from headwater.capture.database import Address, Database
 from headwater.capture.sources.contract import PATIENCE_S, Place, Source, Told, unreachable
 
@@ -64,6 +64,13 @@ class MariaDB(Source):
         files = {one["Log_name"]: int(one["File_size"]) for one in self._rows(_FILES)}
         limits = {one["Variable_name"]: int(one["Value"]) or None for one in self._rows(_LIMITS)}
         return placed(offset, files, limits, self._rows(_NOW)[0]["it"])
+
+    def has_place(self, told: Told) -> bool:
+        """Whether it has written one, which it does with the first change that it reads: so make one."""
+        if "file" in told():
+            return True
+        self._rows(BEAT.format(self._signals))
+        return False
 
     def forget(self, slot: str) -> bool:  # noqa: ARG002 - it keeps nothing for anybody
         """Nothing is kept for a connector that could be given up."""

@@ -1,7 +1,8 @@
 """A PostgreSQL as a source: a connector's place is a slot, from which on the database keeps its WAL."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from typing import Any
 
 import psycopg
@@ -23,7 +24,7 @@ _SIGNAL = (
     "WHERE NOT EXISTS (SELECT 1 FROM headwater_capture.signals WHERE id = %s)"
 )
 _SLOT = """
-SELECT s.active, s.wal_status, s.confirmed_flush_lsn::text AS position,
+SELECT s.active, s.wal_status, s.confirmed_flush_lsn::text AS position, r.backend_start AS reading_since,
        pg_wal_lsn_diff(pg_current_wal_lsn(), s.confirmed_flush_lsn)::bigint AS lag_bytes,
        extract(epoch FROM CASE WHEN s.active THEN coalesce(r.flush_lag, '0')
                ELSE now() - (to_jsonb(s) ->> 'inactive_since')::timestamptz END)::float AS lag_s,
@@ -31,6 +32,10 @@ SELECT s.active, s.wal_status, s.confirmed_flush_lsn::text AS position,
        (SELECT nullif(setting::bigint, -1) * 1024 * 1024 FROM pg_settings
         WHERE name = 'max_slot_wal_keep_size') AS limit_bytes
 FROM pg_replication_slots s LEFT JOIN pg_stat_replication r ON r.pid = s.active_pid WHERE s.slot_name = %s
+"""
+_UNPUBLISHED = """
+SELECT name FROM unnest(%s::text[]) AS name
+EXCEPT SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s ORDER BY 1
 """
 _DROP_SLOT = (
     "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND NOT active"
@@ -66,6 +71,10 @@ class Postgres(Source):
     def place(self, slot: str, told: Told) -> Place | None:  # noqa: ARG002 - the slot knows it
         """How a replication slot is; None when there is none."""
         return next((_place(one) for one in self._rows(_SLOT, slot)), None)
+
+    def unpublished(self, slot: str, tables: Iterable[str]) -> tuple[str, ...]:
+        """The tables that are not in the publication of this name."""
+        return tuple(one.name for one in self._rows(_UNPUBLISHED, list(tables), slot))
 
     def forget(self, slot: str) -> bool:
         """Drop a slot and the publication of its name; False while somebody still reads from it."""
@@ -114,4 +123,5 @@ def _place(slot: Any) -> Place:
         lag_s=slot.lag_s,
         retained_bytes=slot.retained_bytes,
         limit_bytes=slot.limit_bytes,
+        reading_since=slot.reading_since and slot.reading_since.astimezone(UTC).isoformat(),
     )

@@ -62,7 +62,13 @@ class Values:
         """The row's struct."""
         if self._is_same:
             return wire
-        return self._row(**{name: _turned(turn, getattr(wire, name)) for name, turn in self._turns})
+        row = {}
+        try:
+            for name, turn in self._turns:
+                row[name] = _turned(turn, getattr(wire, name))
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{name!r} is outside the years 1 to 9999, or infinity") from error
+        return self._row(**row)
 
     def told(self, row: Any) -> dict[str, Any]:
         """The envelope's struct."""
