@@ -103,12 +103,18 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a MariaDB that is ready for capture, with its password."""
+def mariadb_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of a home whose MariaDB runs."""
     settings = Settings(home=tmp_path_factory.mktemp("mariadb"), mariadb_port=a_free_port())
     embedded.up(settings, [embedded.SERVERS["mariadb"]], lambda *_: None)
-    yield embedded.mariadb_url(settings) or ""
+    yield settings
     embedded.down(settings)
+
+
+@pytest.fixture(scope="session")
+def mariadb(mariadb_home: Settings) -> str:
+    """The URL of a MariaDB that is ready for capture, with its password."""
+    return embedded.mariadb_url(mariadb_home) or ""
 
 
 @pytest.fixture

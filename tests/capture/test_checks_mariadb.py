@@ -4,32 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import pymysql
 import pytest
 
 from headwater import Database, Settings, Table
 from headwater.capture.checks import check
+from tests.capture.captured import Sql
 
 pytestmark = pytest.mark.system
 NONE = Settings()
 SCHEMA = "id long, word string"
-
-
-class Sql:
-    """A connection that runs a statement at a time."""
-
-    def __init__(self, url: str) -> None:
-        at = urlsplit(url)
-        said = {"user": at.username, "password": at.password, "database": at.path[1:]}
-        self._connection = pymysql.connect(host=at.hostname, port=at.port, autocommit=True, **said)
-
-    def __call__(self, *statements: str) -> None:
-        with self._connection.cursor() as cursor:
-            for one in statements:
-                cursor.execute(one)
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +78,9 @@ def test_a_table_that_is_seen_and_may_not_be_read_is_told(guest, sql):
 def test_a_user_without_rights_is_told_each_and_needs_no_more_than_these(guest, sql):
     sql("CREATE TABLE checked.theirs (id bigint PRIMARY KEY, word text)")
     found = errors(table(guest, "theirs"))
-    assert [one.what.partition(" has ")[2] for one in found] == [
-        *("no right REPLICATION SLAVE", "no right BINLOG MONITOR", "no right RELOAD")
+    assert [one.what.partition("'capture@127.0.0.1' ")[2] for one in found] == [
+        *("has no right REPLICATION SLAVE", "has no right BINLOG MONITOR", "has no right RELOAD"),
+        "may not make and write checked.headwater_signals, through which capture asks for rows",
     ]
     for one in found:
         sql(one.hint)
@@ -128,7 +112,7 @@ def test_a_log_that_does_not_tell_whole_rows_is_told_and_mended(shop, sql, name,
         ("keyless", "id bigint, word text", "has no key"),
         ("odd", "id bigint, word varchar(9), PRIMARY KEY (id, word)", "its keys: id,word"),
         ("thin", "id bigint PRIMARY KEY", "no column 'word'"),
-        ("named", "id bigint PRIMARY KEY, word uuid", "MODIFY word varchar(64)"),
+        ("named", "id bigint PRIMARY KEY, word inet6", "MODIFY word varchar(64)"),
         ("huge", "id bigint unsigned PRIMARY KEY, word text", "declare it as decimal(20,0)"),
         ("other", "id bigint PRIMARY KEY, word blob", "declare it as binary"),
         ("placed", "id bigint PRIMARY KEY, word point", "no connector writes its values"),
@@ -143,6 +127,15 @@ def test_a_table_that_is_not_there_and_a_view_are_refused(shop, sql):
     sql("CREATE VIEW checked.seen AS SELECT 1 AS id, 'x' AS word")
     assert "does not exist" in errors(table(shop, "absent"))[0].what
     assert "is a view" in errors(table(shop, "seen"))[0].what
+
+
+def test_a_table_that_nobody_captures_and_that_stops_capture_all_the_same_is_a_warning(shop, sql):
+    sql("CREATE TABLE checked.elsewhere (id bigint PRIMARY KEY, place inet6)")
+    (found,) = [one for one in check([table(shop, "whole")], NONE) if "checked.elsewhere" in one.what]
+    assert "although nobody captures it" in found.what
+    assert "skip.unparseable.ddl" in found.hint
+    sql(found.hint.splitlines()[0])
+    assert "checked.elsewhere" not in told(table(shop, "whole"))
 
 
 def test_a_tinyint_of_one_digit_may_be_a_boolean_or_a_number(shop, sql):

@@ -16,7 +16,7 @@ from headwater.capture.claims import claims_in
 from headwater.capture.connect import Connect
 from headwater.clock import wait_until
 from headwater.embedded.server import running
-from tests.capture.captured import SCHEMA, SOON, changes, come, own_database, rows_of
+from tests.capture.captured import AFTER_A_KILL, SCHEMA, SOON, changes, come, own_database, rows_of
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("connect")]
 TABLE = "(id bigint PRIMARY KEY, product text DEFAULT 'none', amount numeric(10, 2), placed_at timestamptz)"
@@ -137,7 +137,8 @@ def test_connect_killed_with_9_in_a_burst_loses_nothing_and_doubles_nothing(syst
     kill_connect(system)
     writer.join()
     embedded.up(system, [embedded.SERVERS["connect"]], lambda *_: None)
-    found = come(system, orders, lambda found: any(one and one.key.id == 2999 for one in found))
+    last = lambda found: any(one and one.key.id == 2999 for one in found)  # noqa: E731 - read here only
+    found = come(system, orders, last, AFTER_A_KILL)
     inserted = [one.key.id for one in found if one and one.after and one.after.product == "burst"]
     assert sorted(inserted) == list(range(1000, 3000))
 
@@ -158,7 +159,7 @@ def test_rows_that_are_deleted_while_their_first_reading_is_interrupted_do_not_s
         connection.execute("DELETE FROM many WHERE id <= 2000")
         connection.execute("INSERT INTO many VALUES (30000, 'last', 1)")
         embedded.up(system, [embedded.SERVERS["connect"]], lambda *_: None)
-        found = come(system, table, lambda found: {20000, 30000} <= set(rows_of(found)))
+        found = come(system, table, lambda found: {20000, 30000} <= set(rows_of(found)), AFTER_A_KILL)
         assert sorted(rows_of(found)) == [*range(2001, 20001), 30000]
 
 

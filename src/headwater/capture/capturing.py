@@ -6,9 +6,10 @@ between the steps loses nothing; whoever comes next finds that the signal is mis
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 from headwater.capture import connectors, secrets
@@ -17,7 +18,8 @@ from headwater.capture.claims import FIRST, Claims, again, claimed, claims_in, r
 from headwater.capture.connect import Connect
 from headwater.capture.health import Health, health
 from headwater.capture.plan import Capture, Plan, plans
-from headwater.capture.source import Source, alone, opened
+from headwater.capture.sources import alone, opened
+from headwater.capture.sources.contract import Source
 from headwater.clock import wait_until
 from headwater.errors import CaptureGap, ConnectorFailed
 from headwater.log.connection import Connection
@@ -27,6 +29,7 @@ from headwater.settings import Settings
 
 _LOGGER = logging.getLogger("headwater.capture")
 _LEAVES_WITHIN = timedelta(seconds=60)
+_HAS_PLACE_WITHIN = timedelta(seconds=120)
 _GAP = (
     "%s was not published for a while: its rows come once more; what was deleted meanwhile is found by "
     "`headwater verify --against database`"
@@ -60,7 +63,7 @@ class Capturing:
 
     def __init__(self, app: str, plan: Plan, settings: Settings) -> None:
         self.plan, self._app, self._settings = plan, app, settings
-        self._address = plan.database.address(settings)
+        self._address = plan.address(settings)
         self._connect = Connect.open(settings)
 
     def knock(self) -> None:
@@ -78,7 +81,9 @@ class Capturing:
             if not self.plan.is_outbox:
                 source.make_signals()
             claims = self._claim(source)
+            self._refuse_lost(source)
             connectors.apply(self._connect, self.plan.name, self._config(claims))
+            self._await_place(source)
             source.ask_for_snapshots(claims)
 
     def health(self) -> Health:
@@ -88,6 +93,8 @@ class Capturing:
     @property
     def place(self) -> str:
         """What its database keeps for it, in words."""
+        if self._address.kind == "mariadb":
+            return "its place in the binary log, which MariaDB keeps for a time only, whoever reads it"
         return f"slot and publication {self.plan.slot}: the database keeps its log from here on"
 
     def pause(self) -> None:
@@ -96,6 +103,8 @@ class Capturing:
 
     def resume(self) -> None:
         """Let it go on, or start what failed of it."""
+        with opened(self.plan.database, self._address) as source:
+            self._refuse_lost(source)
         connectors.start(self._connect, self.plan.name)
 
     def snapshot(self, tables: Sequence[str]) -> None:
@@ -162,6 +171,29 @@ class Capturing:
             self._connect.delete(self.plan.name)
             raise
 
+    def _await_place(self, source: Source) -> None:
+        """What is signalled before a connector has its place in the log is read by nobody."""
+        if not wait_until(lambda: source.has_place(self._told), _HAS_PLACE_WITHIN):
+            raise ConnectorFailed(
+                f"connector {self.plan.name!r} has no place in the database's log yet",
+                hint="`headwater capture status` shows how it is; `headwater capture up` goes on",
+            )
+
+    def _told(self) -> Mapping[str, Any]:
+        return self._connect.offsets(self.plan.name)
+
+    def _refuse_lost(self, source: Source) -> None:
+        """A connector whose place is gone would begin somewhere else, or give up a while later."""
+        place = source.place(self.plan.slot, self._told)
+        if place is not None and place.is_lost:
+            topics = " ".join(one.name for one in self.plan.topics)
+            raise CaptureGap(
+                f"what connector {self.plan.name!r} had still to read is no longer in the database's log",
+                detail=f"it was at {place.position}; what came after it was told to nobody",
+                hint="capture anew: `headwater capture remove APP.py --slot`, `headwater topics delete "
+                f"{topics}`, `headwater capture up APP.py`, and build the copies anew",
+            )
+
     def _refuse_gaps(self, tables: Iterable[str]) -> None:
         """What a topic has of an earlier capture goes on for ever: rows that went in between never go."""
         if self.plan.is_outbox:
@@ -177,17 +209,20 @@ class Capturing:
             )
 
     def _config(self, claims: Claims) -> dict[str, str]:
-        password = secrets.told(self.plan.database.name, self._address, self._settings)
-        return self.plan.config(claims, self._address, password, self._settings.connect_options)
+        password = secrets.told(self.plan.database.name, self._address.password, self._settings)
+        kafka = secrets.kafka(self._settings)
+        return self.plan.config(claims, self._address, password, kafka, self._settings.connect_options)
 
     def _drop(self, source: Source) -> None:
-        if not wait_until(lambda: source.drop_slot(self.plan.slot), _LEAVES_WITHIN):
+        if not wait_until(lambda: source.forget(self.plan.slot), _LEAVES_WITHIN):
             raise ConnectorFailed(
                 f"slot {self.plan.slot!r} is still read from",
                 hint="is another Kafka Connect running this connector?",
             )
         if not self.plan.is_outbox:
             source.drop_signals()
+        if history := self.plan.history(self._address):
+            Log.open(self._settings).topics.delete(history.name)
 
     def _alone(self) -> AbstractContextManager[Source]:
         return alone(self.plan.database, self._address)

@@ -17,6 +17,7 @@ from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit
 
 from headwater import embedded
+from headwater.capture.causes import cause_of
 from headwater.clock import Deadline
 from headwater.errors import ConnectMissing, ConnectRefused, ConnectUnreachable
 from headwater.settings import Settings
@@ -25,7 +26,6 @@ Config = Mapping[str, str]
 _ANSWER_WITHIN = 30.0
 _AGREE_WITHIN = timedelta(seconds=60)
 _SECRETS = ("password", "secret", "jaas", "credentials")
-_GONE = "no longer available on the server"
 _REASONS = ("no known leader", "Request timed out", "momentarily")
 
 
@@ -183,20 +183,14 @@ def _hidden(config: Config) -> Iterator[None]:
         yield
     except ConnectRefused as error:
         for name, value in config.items():
-            if len(value) > 2 and any(one in name.lower() for one in _SECRETS):
+            if len(value) > 2 and is_secret(name):
                 error.detail = error.detail.replace(value, "…")
         raise
 
 
-def cause_of(trace: str) -> str:
-    """What a trace of Java's says in the end: the innermost cause, without its class."""
-    lines = [line for line in trace.splitlines() if line and not line.startswith(("\t", " "))]
-    causes = [line for line in lines if line.startswith("Caused by: ")]
-    if any(_GONE in one for one in lines):
-        return "the database no longer has what was not read: its slot is gone, or was made anew"
-    said = causes[-1].removeprefix("Caused by: ") if causes else next(iter(lines), "")
-    name, colon, words = said.partition(": ")
-    return words if colon and " " not in name else said
+def is_secret(option: str) -> bool:
+    """Whether nobody may read an option's value."""
+    return any(one in option.lower() for one in _SECRETS)
 
 
 def _state(found: Any) -> ConnectorState:

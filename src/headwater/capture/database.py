@@ -2,7 +2,7 @@
 
 Where the spec has no address, the settings have it under the database's name
 (`HEADWATER_DATABASE_SHOP`, or `shop` under `[databases]`), so that the same program runs against another one;
-without either it is the embedded PostgreSQL, if that runs.
+without either it is the embedded PostgreSQL, or else the embedded MariaDB, if that runs.
 """
 
 import re
@@ -59,8 +59,9 @@ class Database:
             _ = parsed(self.name, self.url)
 
     def address(self, settings: Settings) -> Address:
-        """Where it is: the spec's word, that of the settings, or the embedded PostgreSQL."""
-        url = self.url or settings.databases.get(self.name) or embedded.postgres_url(settings)
+        """Where it is: the spec's word, that of the settings, or the embedded PostgreSQL or MariaDB."""
+        here = self.url or settings.databases.get(self.name)
+        url = here or embedded.postgres_url(settings) or embedded.mariadb_url(settings)
         if url is None:
             raise SpecError(
                 f"database {self.name!r} has no address",

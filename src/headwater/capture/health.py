@@ -1,20 +1,20 @@
 """Health: how a connector is, and what it costs its database.
 
-The database keeps its log for a connector until that has read it. A connector that stands still can so fill
-the database's disk; what is kept for it, and the limit, are the figures to watch.
+A PostgreSQL keeps its log for a connector until that has read it. A connector that stands still can so fill
+the database's disk; what is kept for it, and the limit, are the figures to watch. A MariaDB keeps its log up
+to an age and a size, whoever reads it: how far behind a connector is, and these limits, are to be watched.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, timedelta
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 
 from headwater.capture.claims import claims_in
 from headwater.capture.connect import Connect, ConnectorState
 from headwater.capture.database import Address
 from headwater.capture.plan import Plan
-from headwater.capture.source import opened
-from headwater.errors import DatabaseUnreachable
+from headwater.capture.sources import opened
+from headwater.errors import ConnectUnreachable, DatabaseUnreachable
 
 NEAR = 0.8
 """The part of what the database may keep from which on it is an alert."""
@@ -25,7 +25,7 @@ RESTS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """A connector: its state, its place, and its slot in the database."""
+    """A connector: its state, its place, and how that is in the database (in PostgreSQL, its slot)."""
 
     connector: str
     state: str
@@ -35,6 +35,7 @@ class Health:
     lag_s: float | None = None
     retained_bytes: int | None = None
     limit_bytes: int | None = None
+    limit_s: float | None = None
     slot: str = "none"
     reading_since: str | None = None
     unpublished: tuple[str, ...] = ()
@@ -54,6 +55,10 @@ class Health:
             yield "it cannot read its database: `headwater capture check` tells why"
         if self.slot in ("lost", "unreserved"):
             yield f"its slot is {self.slot}: the database has thrown away, or is about to, what was not read"
+        if self.slot == "purged":
+            yield "its place is purged: the database has thrown away what was not read"
+        if self.limit_s is not None and (self.lag_s or 0) > NEAR * self.limit_s:
+            yield f"it is {self.lag_s:,.0f} s behind, and the log is thrown away after {self.limit_s:,.0f}"
         if self.unpublished:
             tables = ", ".join(self.unpublished)
             yield f"its publication lacks {tables}: their changes are in no log"
@@ -78,33 +83,21 @@ def health(plan: Plan, address: Address, connect: Connect) -> Health:
     )
     try:
         with opened(plan.database, address) as source:
-            slot, unpublished = source.slot(plan.slot), source.unpublished(plan.slot, claims)
-    except DatabaseUnreachable as error:
+            place = source.place(plan.slot, lambda: connect.offsets(plan.name) if state else {})
+            unpublished = source.unpublished(plan.slot, claims)
+    except (DatabaseUnreachable, ConnectUnreachable) as error:
         return replace(found, slot="unknown", cause=found.cause or error.message)
-    if slot is None:
+    if place is None:
         return found
-    if found.state == "running" and not slot.active and _is_reading_rows(connect, plan):
+    if found.state == "running" and place.state == "idle" and _is_reading_rows(connect, plan):
         found = replace(found, state="snapshot")
-    return _with_slot(replace(found, unpublished=unpublished), slot)
+    figures = {one.name: getattr(place, one.name) for one in fields(place) if one.name != "state"}
+    return replace(found, slot=place.state, unpublished=unpublished, **figures)
 
 
 def _is_reading_rows(connect: Connect, plan: Plan) -> bool:
     """Whether its first snapshot is under way: until its end it reads no log."""
     return connect.offsets(plan.name).get("snapshot_completed") is False
-
-
-def _with_slot(found: Health, slot: Any) -> Health:
-    is_well = slot.wal_status in ("reserved", "extended")
-    return replace(
-        found,
-        slot=("active" if slot.active else "idle") if is_well else slot.wal_status,
-        position=slot.position,
-        reading_since=slot.reading_since and slot.reading_since.astimezone(UTC).isoformat(),
-        lag_bytes=slot.lag_bytes,
-        lag_s=slot.lag_s,
-        retained_bytes=slot.retained_bytes,
-        limit_bytes=slot.limit_bytes,
-    )
 
 
 def _word(state: ConnectorState | None) -> str:

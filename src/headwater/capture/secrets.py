@@ -9,7 +9,9 @@ it is sent the password, as Connect is by everybody.
 import os
 from pathlib import Path
 
-from headwater.capture.database import Address
+from headwater.capture.configs.mariadb import Kafka
+from headwater.capture.connect import is_secret
+from headwater.embedded.addresses import kafka_address
 from headwater.embedded.connect import PASSWORDS, PROVIDER
 from headwater.settings import Settings
 
@@ -19,18 +21,27 @@ def folder(settings: Settings) -> Path:
     return settings.home.resolve() / "connect" / PASSWORDS
 
 
-def told(name: str, address: Address, settings: Settings) -> str:
-    """The password as the connector is told it; another name for another one, so that it notices."""
-    if settings.connect is not None or not address.password:
-        return address.password
+def told(name: str, secret: str, settings: Settings) -> str:
+    """A secret as the connector is told it; another name for another one, so that it notices."""
+    if settings.connect is not None or not secret:
+        return secret
     place = folder(settings)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     known = {one.read_text(): one.name for one in place.glob(f"{name}.*")}
-    if address.password not in known:
+    if secret not in known:
         file = place / f"{name}.{len(known) + 1}"
-        _write(file, address.password)
+        _write(file, secret)
         return f"${{{PROVIDER}:{place}:{file.name}}}"
-    return f"${{{PROVIDER}:{place}:{known[address.password]}}}"
+    return f"${{{PROVIDER}:{place}:{known[secret]}}}"
+
+
+def kafka(settings: Settings) -> Kafka:
+    """How a connector reaches the log by itself: as the settings say, what is secret of it as above."""
+    options = {
+        name: told("the-log", value, settings) if is_secret(name) else value
+        for name, value in settings.kafka_options.items()
+    }
+    return Kafka(address=kafka_address(settings) or "", options=options)
 
 
 def _write(file: Path, secret: str) -> None:

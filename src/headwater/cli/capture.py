@@ -73,6 +73,7 @@ def status(
     events are read. The exit code is 3 when a connector is not under way and not paused, when it
     cannot read its database, when its slot is lost or a table is not published, at 80 % of the limit, and
     above --max-wal or --max-lag.
+    A MariaDB keeps its log up to an age and a size, whoever reads it: these are the limits there.
 
         headwater capture status shop.py --max-wal 10GB || page-somebody
     """
@@ -152,8 +153,9 @@ def remove(
     """Remove an app's connectors; says what remains.
 
     Without --slot the database keeps its log from here on, until the app is captured again: nothing is
-    lost, and the disk fills. With --slot it forgets; to capture the tables again, delete their topics
-    first, because rows that were deleted meanwhile would stay in them.
+    lost, and the disk fills. (A MariaDB keeps it for as long as its settings say.) With --slot the place
+    is forgotten; to capture the tables again, delete their topics first, because rows that were deleted
+    meanwhile would stay in them.
     """
     if slot and not yes and not is_confirmed("drop the slots, so that changes from now on are never told?"):
         note("nothing was removed (--yes removes without asking)")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import time, timedelta
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -18,8 +19,9 @@ from headwater.capture.table import Table
 from headwater.clock import Deadline
 from headwater.errors import DatabaseRefused, DatabaseUnreachable
 from headwater.settings import Settings
+from headwater.verify import mariadb_columns, postgres_columns
 from headwater.verify.canonical import Digest, Row, digest_of
-from headwater.verify.postgres_columns import TEXTS, forms
+from headwater.verify.postgres_columns import TEXTS
 from headwater.verify.sides import Key, OnProgress
 
 _AT_ONCE = 500
@@ -36,7 +38,10 @@ class DatabaseSource:
     def __init__(self, table: Table, settings: Settings) -> None:
         self._table, self._address = table, table.database.address(settings)
         with self._opened() as connection:
-            self._select = Select.of(table, forms(connection, table) if self._is_postgres else None)
+            columns = postgres_columns if self._is_postgres else mariadb_columns
+            self._select = Select.of(
+                table, columns.forms(connection, table), '"' if self._is_postgres else "`"
+            )
         self._digest = digest_of(table.columns)
 
     def digests(self, progress: OnProgress) -> dict[Key, Digest]:
@@ -90,10 +95,9 @@ class Select:
     turns: tuple[Callable[[Any], Any], ...]
 
     @classmethod
-    def of(cls, table: Table, forms: Mapping[str, str] | None) -> "Select":
-        """Those about this table; with `forms`, which a PostgreSQL has, for its columns."""
-        mark = "`" if forms is None else '"'
-        columns = [(forms or {}).get(one, f"{mark}{one}{mark}") for one in table.columns.names]
+    def of(cls, table: Table, forms: Mapping[str, str], mark: str) -> "Select":
+        """Those about this table; `forms` tell how some columns are asked for, `mark` quotes names."""
+        columns = [forms.get(one, f"{mark}{one}{mark}") for one in table.columns.names]
         name = ".".join(f"{mark}{one}{mark}" for one in table.name.split("."))
         keys = ", ".join(f"{mark}{one}{mark}" for one in table.keys)
         return cls(
@@ -137,6 +141,8 @@ def _turn(kind: spark.DataType) -> Callable[[Any], Any]:
             return lambda found: [None if one is None else inside(one) for one in found]
         case spark.BinaryType():
             return _bytes
+        case spark.DecimalType():
+            return Decimal  # MariaDB's whole numbers up to 2^64 come as int
     return lambda value: value
 
 

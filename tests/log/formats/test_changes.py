@@ -170,3 +170,13 @@ def test_what_decodes_equals_what_was_encoded(change):
         assert getattr(found.after, name) == value
     assert (found.operation, found.committed_at) == (change["operation"], change["committed_at"])
     assert found.source_position == change["source_position"]
+
+
+@pytest.mark.parametrize(("told", "read"), [(True, True), (1, True), (0, False)])
+def test_a_boolean_of_mariadb_is_a_number_or_a_boolean_by_how_its_table_was_learned(told, read):
+    assert CODEC.decode(envelope(after=ROW | {"ok": told, "x": "NaN"})).after.ok is read
+
+
+def test_a_number_that_is_no_boolean_is_undecodable():
+    with pytest.raises(Undecodable):
+        CODEC.decode(envelope(after=ROW | {"ok": 2}))

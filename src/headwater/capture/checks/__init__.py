@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from headwater.capture.checks import mariadb, postgres
 from headwater.capture.checks.findings import Finding, Group
-from headwater.capture.database import Database
+from headwater.capture.database import Address, Database
 from headwater.capture.outbox import Outbox
 from headwater.capture.plan import Capture, Plan, plans
 from headwater.capture.table import Table
@@ -22,10 +22,10 @@ _OUTBOX = "id string NOT NULL, topic string NOT NULL, key binary, value binary N
 
 def check(captures: Sequence[Capture], settings: Settings) -> list[Finding]:
     """What the databases of these lack; nothing when all is well."""
-    wanted: dict[Database, list[Group]] = {}
+    wanted: dict[tuple[Database, Address], list[Group]] = {}
     for plan in plans(captures):
-        wanted.setdefault(plan.database, []).append(_group(plan, captures))
-    return [found for database, groups in wanted.items() for found in _check(database, groups, settings)]
+        wanted.setdefault((plan.database, plan.address(settings)), []).append(_group(plan, captures))
+    return [found for place, groups in wanted.items() for found in _check(*place, groups)]
 
 
 def demand(captures: Sequence[Capture], settings: Settings) -> list[Finding]:
@@ -42,8 +42,7 @@ def demand(captures: Sequence[Capture], settings: Settings) -> list[Finding]:
     return found
 
 
-def _check(database: Database, groups: Sequence[Group], settings: Settings) -> Iterator[Finding]:
-    address = database.address(settings)
+def _check(database: Database, address: Address, groups: Sequence[Group]) -> Iterator[Finding]:
     server = postgres if address.kind == "postgres" else mariadb
     for found in server.check(address, groups):
         yield replace(found, database=database.name)

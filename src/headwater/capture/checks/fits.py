@@ -71,9 +71,10 @@ MARIADB: Mapping[str, tuple[str, ...]] = {
     "bit": ("binary",),
     "date": ("date",),
     "datetime": ("timestamp_ntz",),
-    "timestamp": ("timestamp", "string"),
+    "timestamp": ("timestamp",),
     "time": ("long",),
-    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"), _TEXT),
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), _TEXT),
+    **dict.fromkeys(("enum", "set", "uuid"), _TEXT),
     **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), ("binary",)),
 }
 FIXED = {"bigint unsigned": (20, 0), "money": (19, 2)}

@@ -1,7 +1,6 @@
 """What a MariaDB lacks for capture: a binary log of whole rows, rights to read it, tables that can be read.
 
-The connector reads the definition of a table as the server writes it; a type that its parser does not know
-stops it, whether or not that column is wanted.
+Nothing is changed by asking.
 """
 
 import re
@@ -12,10 +11,9 @@ import pymysql
 from pymysql.cursors import DictCursor
 
 from headwater.capture.checks.findings import Finding, Group, warning
-from headwater.capture.checks.fits import FIXED, MARIADB, Column
-from headwater.capture.checks.tables import column_findings
+from headwater.capture.checks.mariadb_tables import of_others, of_table
+from headwater.capture.configs import signals
 from headwater.capture.database import Address
-from headwater.capture.table import Table
 
 _PATIENCE_S = 10
 _DAY_S = 86_400
@@ -37,23 +35,9 @@ _RIGHTS = {
 }
 """What capture's user must be allowed on all tables, and how MariaDB's versions call it."""
 
-_READS = {"SELECT", "ALL PRIVILEGES"}
+_ALL = "ALL PRIVILEGES"
+_WRITES = {"CREATE", "DELETE", "DROP", "INSERT", "SELECT", "UPDATE"}
 
-_TABLE = (
-    "SELECT table_type AS kind FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
-)
-_COLUMNS = (
-    "SELECT column_name AS name, data_type AS base, column_type AS kind, is_nullable = 'YES' AS nullable, "
-    "numeric_precision AS whole, numeric_scale AS scale "
-    "FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"
-)
-_KEYS = (
-    "SELECT group_concat(column_name ORDER BY seq_in_index) AS columns FROM information_schema.statistics "
-    "WHERE table_schema = %s AND table_name = %s AND non_unique = 0 GROUP BY index_name "
-    "HAVING sum(nullable = 'YES') = 0 ORDER BY index_name = 'PRIMARY' DESC"
-)
-_UNREADABLE = ("uuid", "inet4", "inet6", "vector")
-_MOMENTS = ("date", "datetime", "timestamp")
 _GRANT = re.compile(r"GRANT (.+?) ON (\S+) TO ")
 
 
@@ -61,7 +45,7 @@ def check(address: Address, groups: Sequence[Group]) -> list[Finding]:
     """What this server lacks for these; only that it cannot be reached, when it cannot."""
     try:
         with _connected(address) as connection, connection.cursor() as cursor:
-            return list(_findings(_Asked(cursor), groups))
+            return list(_findings(_Asked(cursor), address, groups))
     except pymysql.OperationalError as error:
         return [_unreachable(address, error)]
 
@@ -98,13 +82,14 @@ def _unreachable(address: Address, error: pymysql.OperationalError) -> Finding:
     return Finding(f"{address.shown} cannot be reached", detail=str(error.args[-1]), hint=hint)
 
 
-def _findings(ask: _Asked, groups: Sequence[Group]) -> Iterator[Finding]:
+def _findings(ask: _Asked, address: Address, groups: Sequence[Group]) -> Iterator[Finding]:
     server = ask(_SERVER)[0]
     yield from _of_log(server)
     tables = [table for group in groups for table in group.tables]
-    yield from _of_rights(ask, server["role"], tables)
+    yield from _of_rights(ask, server["role"], [one.name for one in tables], signals(address))
     for table in tables:
-        yield from _of_table(ask, table, server)
+        yield from of_table(ask, table, server)
+    yield from of_others(ask, {one.name for one in tables})
 
 
 def _of_log(server: dict[str, Any]) -> Iterator[Finding]:
@@ -133,12 +118,12 @@ def _of_log(server: dict[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _of_rights(ask: _Asked, role: str, tables: Sequence[Table]) -> Iterator[Finding]:
+def _of_rights(ask: _Asked, role: str, tables: Sequence[str], signals: str) -> Iterator[Finding]:
     granted: dict[str, set[str]] = {}
     for row in ask("SHOW GRANTS"):
         if found := _GRANT.match(next(iter(row.values()))):
             granted.setdefault(found[2], set()).update(one.strip() for one in found[1].split(","))
-    if "ALL PRIVILEGES" in granted.get("*.*", ()):
+    if _ALL in granted.get("*.*", ()):
         return
     user, _, host = role.rpartition("@")
     who = f"'{user}'@'{host}'"
@@ -146,82 +131,19 @@ def _of_rights(ask: _Asked, role: str, tables: Sequence[Table]) -> Iterator[Find
         if not granted.get("*.*", set()).intersection(names):
             yield Finding(f"user {role!r} has no right {right}", hint=f"GRANT {right} ON *.* TO {who};")
     for table in tables:
-        schema, name = table.name.split(".")
-        places = ("*.*", f"`{schema}`.*", f"`{schema}`.`{name}`")
-        if not any(_READS & granted.get(one, set()) for one in places):
+        if not {"SELECT", _ALL} & _granted_on(table, granted):
             yield Finding(
-                f"user {role!r} may not read table {table.name!r}",
-                hint=f"GRANT SELECT ON {table.name} TO {who};",
+                f"user {role!r} may not read table {table!r}", hint=f"GRANT SELECT ON {table} TO {who};"
             )
-
-
-def _of_table(ask: _Asked, table: Table, server: dict[str, Any]) -> Iterator[Finding]:
-    place = table.name.split(".")
-    found = ask(_TABLE, *place)
-    if not found:
+    rights = _granted_on(signals, granted)
+    if _ALL not in rights and not rights >= _WRITES:
         yield Finding(
-            f"table {table.name!r} does not exist, or this user may not see it",
-            hint=f"look at its name; or GRANT SELECT ON {table.name} TO …;",
-        )
-        return
-    if found[0]["kind"] != "BASE TABLE":
-        yield Finding(
-            f"{table.name!r} is a {found[0]['kind'].lower()}, which has no changes of its own",
-            hint="capture the tables that it is made of",
-        )
-    columns = {row["name"]: row for row in ask(_COLUMNS, *place)}
-    yield from _of_columns(table, columns, server)
-    yield from _of_key(table, [row["columns"] for row in ask(_KEYS, *place)])
-
-
-def _of_columns(table: Table, columns: dict[str, Any], server: dict[str, Any]) -> Iterator[Finding]:
-    for name in [one for one, row in columns.items() if row["base"] in _UNREADABLE]:
-        yield Finding(
-            f"column {name!r} of table {table.name!r} is {columns[name]['kind']}, which Debezium cannot "
-            "read: it stops at the table, whatever columns are wanted",
-            hint=f"ALTER TABLE {table.name} MODIFY {name} varchar(64);",
-        )
-    for declared in table.columns.fields:
-        row = columns.get(declared.name)
-        if row is None:
-            yield Finding(
-                f"table {table.name!r} has no column {declared.name!r}",
-                hint=f"its columns: {', '.join(columns)}",
-            )
-        elif row["base"] not in _UNREADABLE:
-            yield from column_findings(table.name, declared, _column(row))
-    moments = [one.name for one in table.columns.fields if columns.get(one.name, {}).get("base") in _MOMENTS]
-    if moments and "NO_ZERO_DATE" not in server["sql_mode"]:
-        yield warning(
-            f"{', '.join(moments)} of table {table.name!r} may be 0000-00-00, which arrives as null (as 1970 "
-            "where the column is NOT NULL)",
-            hint="SET GLOBAL sql_mode = concat(@@sql_mode, ',NO_ZERO_DATE'); -- and in my.cnf",
+            f"user {role!r} may not make and write {signals}, through which capture asks for rows",
+            hint=f"GRANT {', '.join(sorted(_WRITES))} ON {signals} TO {who};",
         )
 
 
-def _column(row: dict[str, Any]) -> Column:
-    base, kind = row["base"], row["kind"]
-    known = f"{base} unsigned" if "unsigned" in kind and f"{base} unsigned" in MARIADB else base
-    types = MARIADB.get(known, ())
-    if kind == "tinyint(1)":
-        types = ("boolean", *types)
-    if kind == "bit(1)":
-        types = ("boolean",)
-    digits = (int(row["whole"]), int(row["scale"])) if base == "decimal" else FIXED.get(known)
-    return Column(
-        name=row["name"], kind=kind, base=known, types=types, nullable=bool(row["nullable"]), digits=digits
-    )
-
-
-def _of_key(table: Table, keys: Sequence[str]) -> Iterator[Finding]:
-    if not keys:
-        yield Finding(
-            f"table {table.name!r} has no key",
-            detail="without one, an update cannot be told from another row, and no copy can be kept",
-            hint=f"ALTER TABLE {table.name} ADD PRIMARY KEY ({', '.join(table.keys)});",
-        )
-    elif sorted(table.keys) not in [sorted(one.split(",")) for one in keys]:
-        yield Finding(
-            f"key {', '.join(table.keys)} of table {table.name!r} is not unique in the database",
-            hint=f"its keys: {'; '.join(keys)}",
-        )
+def _granted_on(table: str, granted: dict[str, set[str]]) -> set[str]:
+    schema, name = table.split(".")
+    places = ("*.*", f"`{schema}`.*", f"`{schema}`.`{name}`")
+    return set().union(*(granted.get(one, set()) for one in places))

@@ -1,8 +1,9 @@
 """The values of a captured row, as a connector writes them in JSON and as a row has them.
 
 `CONNECTOR` has them written without loss: decimals as text, days since 1970, microseconds since 1970 or
-since midnight, bytes in base64. What a double can be and JSON cannot (NaN, infinities) comes as text; it is
-rare, so a `Values` that knows these is a second one, for the rows that the first cannot read.
+since midnight, bytes in base64. What a double can be and JSON cannot (NaN, infinities) comes as text, and a
+MariaDB's boolean as 0 or 1, or as a boolean if its table was made so before the connector's eyes. These are
+for a second, wide `Values`, which reads the rows that the first cannot.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +38,8 @@ _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
 _DAY_ZERO = EPOCH.toordinal()
 _SINGLE = 3.4028235677973366e38  # below it, a double is rounded to a single that is finite
 _NO_NUMBER = Literal["NaN", "Infinity", "-Infinity"]
-_FRACTIONS: dict[type[spark.DataType], Any] = {
+_WIDE: dict[type[spark.DataType], Any] = {
+    spark.BooleanType: bool | Literal[0, 1],
     spark.FloatType: Annotated[float, msgspec.Meta(gt=-_SINGLE, lt=_SINGLE)] | _NO_NUMBER,
     spark.DoubleType: float | _NO_NUMBER,
 }
@@ -73,9 +75,9 @@ class Values:
         return {name: _turned(turn, getattr(row, name)) for name, turn in self._writes}
 
 
-def has_fractions(kind: spark.StructType) -> bool:
-    """Whether it has columns that can be what JSON has no number for."""
-    return any(type(_inner(one.dataType)) in _FRACTIONS for one in kind.fields)
+def is_wide(kind: spark.StructType) -> bool:
+    """Whether it has columns whose values come in more than one form."""
+    return any(type(_inner(one.dataType)) in _WIDE for one in kind.fields)
 
 
 def arrays(kind: spark.StructType) -> tuple[str, ...]:
@@ -108,7 +110,7 @@ def _wire(kind: spark.DataType, *, wide: bool) -> Any:
             return int
         case spark.ArrayType():
             return list[_wire(kind.elementType, wide=wide) | None]  # type: ignore[misc]
-    return _FRACTIONS.get(type(kind), python_type(kind)) if wide else python_type(kind)
+    return _WIDE.get(type(kind), python_type(kind)) if wide else python_type(kind)
 
 
 def _read(kind: spark.DataType, *, wide: bool) -> Turn | None:
@@ -119,6 +121,8 @@ def _read(kind: spark.DataType, *, wide: bool) -> Turn | None:
             return lambda micros: _NAIVE_EPOCH + micros * MICROSECOND
         case spark.FloatType() | spark.DoubleType():
             return float if wide else None
+        case spark.BooleanType():
+            return bool if wide else None
         case spark.ArrayType():
             return _each(_read(kind.elementType, wide=wide))
     return None

@@ -14,7 +14,7 @@ import msgspec
 from pyspark.sql import types as spark
 
 from headwater.clock import EPOCH
-from headwater.log.formats.change_values import MICROSECOND, NOT_SENT, Values, arrays, has_fractions
+from headwater.log.formats.change_values import MICROSECOND, NOT_SENT, Values, arrays, is_wide
 from headwater.log.formats.codec import Row, fitting, undecodable
 from headwater.log.schema import python_type
 from headwater.log.topic import Topic
@@ -63,7 +63,7 @@ class ChangesCodec:
         self._arrays = arrays(_kind(columns, "after"))
         self._transaction = python_type(columns["transaction"].dataType)
         self._usual = _Envelope(columns)
-        self._wide = _Envelope(columns, wide=True) if has_fractions(_kind(columns, "after")) else None
+        self._wide = _Envelope(columns, wide=True) if is_wide(_kind(columns, "after")) else None
 
     def decode(self, data: bytes) -> Row:
         """The change in these bytes."""
@@ -132,7 +132,7 @@ class ChangesCodec:
 
 
 class _Envelope:
-    """What Debezium puts around a row, and the row within; `wide` also knows NaN and infinities."""
+    """What Debezium puts around a row, and the row within; `wide` also knows the rarer forms."""
 
     def __init__(self, columns: spark.StructType, *, wide: bool = False) -> None:
         self.before = Values(_kind(columns, "before"), wide=wide)

@@ -14,16 +14,18 @@ from headwater.capture.database import Address
 from headwater.log.formats.change_values import CONNECTOR
 from headwater.log.topic import LARGEST_CHANGE
 
-SIGNALS = {"postgres": "headwater_capture.signals"}
-"""The table through which a snapshot is asked for; the connector reads it like any other, in order."""
-
 HEARTBEATS = "headwater-heartbeat"
 HEARTBEAT_S = 10
 _KAFKA = "org.apache.kafka.connect.transforms"
 _BINARY = "io.debezium.converters.BinaryDataConverter"
 
 
-def common(prefix: str, slot: str, claims: Claims, address: Address, password: str) -> dict[str, str]:
+def signals(address: Address) -> str:
+    """The table through which a snapshot is asked for; the connector reads it like any other, in order."""
+    return "headwater_capture.signals" if address.kind == "postgres" else f"{address.name}.headwater_signals"
+
+
+def common(prefix: str, claims: Claims, address: Address, password: str) -> dict[str, str]:
     """What every connector is told: where its source is, what it reads, and to write it once."""
     return {
         "tasks.max": "1",
@@ -42,7 +44,6 @@ def common(prefix: str, slot: str, claims: Claims, address: Address, password: s
         "topic.heartbeat.prefix": HEARTBEATS,
         "heartbeat.interval.ms": str(1000 * HEARTBEAT_S),
         "extended.headers.enabled": "false",
-        **_postgres(slot, address),
         PROPERTY: as_property(claims),
     }
 
@@ -54,13 +55,12 @@ def of_tables(database: str, claims: Claims, address: Address) -> dict[str, str]
         "value.converter.replace.null.with.default": "false",
         "key.converter": CONNECTOR["value.converter"],
         "key.converter.schemas.enable": "false",
-        "hstore.handling.mode": "json",
         "skipped.operations": "none",
         "provide.transaction.metadata": "true",
         "snapshot.mode": "no_data",  # rows are asked for by signals: see ADR 20
         "incremental.snapshot.chunk.size": "2048",
         "signal.enabled.channels": "source",
-        "signal.data.collection": SIGNALS[address.kind],
+        "signal.data.collection": signals(address),
         "incremental.snapshot.watermarking.strategy": "insert_delete",
         "message.key.columns": ";".join(
             f"{re.escape(name)}:{','.join(one.key)}" for name, one in claims.items()
@@ -85,21 +85,6 @@ def of_outbox() -> dict[str, str]:
         "transforms.route.table.field.event.payload": "value",
         "transforms.route.route.by.field": "topic",
         "transforms.route.route.topic.replacement": "${routedByValue}",
-    }
-
-
-def _postgres(slot: str, address: Address) -> dict[str, str]:
-    return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.dbname": address.name,
-        "plugin.name": "pgoutput",
-        "slot.name": slot,
-        "publication.name": slot,
-        "publication.autocreate.mode": "filtered",
-        "offset.mismatch.strategy": "trust_offset",  # a slot that somebody made anew lacks changes: fail
-        # A word in the log, so that the slot moves on while nothing else happens.
-        "heartbeat.action.query": "SELECT pg_logical_emit_message(false, 'headwater', '')",
-        "message.prefix.exclude.list": "headwater",
     }
 
 
