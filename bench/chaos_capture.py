@@ -122,6 +122,7 @@ class Chaos:
         SAY.print(f"round {number + 1}: {', '.join(victims)}")
         for one in victims:
             self._pause(1.5)
+            self._supervise()
             self._kill(one)
         self.recover(f"round {number + 1}")
 
@@ -135,15 +136,19 @@ class Chaos:
         SAY.print(f"{mark}: in every copy after {took:.1f} s")
 
     def _shows(self, mark: str) -> bool:
-        """Whether every copy shows it; a driver that has ended is started again, as by a supervisor."""
-        if self.driver.has_ended:
-            SAY.print(f"the driver ended: {self.driver.said()[-400:]}")
-            self._restarts += 1
-            self.driver.start()
+        """Whether every copy shows it."""
+        self._supervise()
         try:
             return all(mark in row.values() for row in self._marked())
         except HeadwaterError:  # a copy that is not there yet
             return False
+
+    def _supervise(self) -> None:
+        """Start the driver again if it has ended: where a server is away, it says so and does not wait."""
+        if self.driver.has_ended:
+            SAY.print(f"the driver ended: {self.driver.said()[-400:]}")
+            self._restarts += 1
+            self.driver.start()
 
     def _marked(self) -> Iterator[dict[str, Any]]:
         """The row of every copy that bears the mark."""

@@ -61,16 +61,22 @@ def records(shop: Database, system: Settings, table: Table) -> list[Any]:
         for n, one in numbered(CHANGED):
             sql.execute(f"INSERT INTO kinds (id, c{n}) VALUES (4, {one.inserted})")
         ensure("kinds", [table], system)
+        reads = found_in(table, system, 1 + len(CHANGED))
         sql.execute(insert.replace("%s", "2"))
         sql.execute("UPDATE kinds SET note = 'changed' WHERE id = 2")
         sql.execute("INSERT INTO kinds (id) VALUES (3)")
         for n, one in numbered(DEAD):
             sql.execute(f"INSERT INTO kinds (id, c{n}) VALUES ({n}, {one.inserted})")
+    return found_in(table, system, len(reads) + 3 + len(DEAD))
+
+
+def found_in(table: Table, system: Settings, count: int) -> list[Any]:
+    """The records of a table's changes, once there are so many."""
     found: list[Any] = []
 
     def come() -> bool:
         found[:] = list(Log.open(system).read(table.changes))
-        return len(found) == 5 + len(DEAD)
+        return len(found) == count
 
     assert wait_until(come, SOON, pause=0.1), len(found)
     return found
