@@ -22,6 +22,8 @@ HeadwaterError
 │   ├── TooManyDead               too-many-dead
 │   ├── CheckpointMissing         checkpoint-missing
 │   ├── StateMismatch             state-mismatch
+│   ├── RebuildBusy               rebuild-busy
+│   ├── CopyRebuilt               copy-rebuilt
 │   ├── SparkFailed               spark-failed
 │   └── WorkerUnfit               worker-unfit
 ├── Closed                        closed
@@ -228,6 +230,18 @@ class StateMismatch(RunError):
     """The state on disk is not the one that the pipeline's steps would go on from."""
 
     code = "state-mismatch"
+
+
+class RebuildBusy(RunError):
+    """Another rebuild of the same pipeline's copies is under way."""
+
+    code = "rebuild-busy"
+
+
+class CopyRebuilt(RunError):
+    """The copies of a pipeline were rebuilt with other code than it runs."""
+
+    code = "copy-rebuilt"
 
 
 class Closed(HeadwaterError):

@@ -51,7 +51,10 @@ def marks(table: CopyTable, *slices: Slice, batch=0, query="q") -> Marks:
 
 
 def store(url: str, table: CopyTable, *slices: Slice, batch=0) -> PostgresStore:
-    return PostgresStore(address=parsed("test", url), table=table, marks=marks(table, *slices, batch=batch))
+    with psycopg.connect(url) as connection:
+        identity = table.identity(connection)
+    found = marks(table, *slices, batch=batch)
+    return PostgresStore(address=parsed("test", url), table=table, identity=identity, marks=found)
 
 
 def change(key: int, position: int, name: str | None = "x") -> Change:
@@ -139,6 +142,20 @@ def test_a_connection_that_broke_between_two_batches_is_replaced(postgres, copy)
         )
     store(postgres, copy)(iter([[change(1, 2, "after")]]))
     assert rows(postgres, copy.name) == [(1, "after", 2)]
+
+
+@pytest.mark.usefixtures("in_task")
+def test_a_batch_that_was_begun_for_an_older_table_is_not_written_into_the_new_one(
+    postgres, copy, monkeypatch
+):
+    monkeypatch.setattr(by_key.time, "sleep", lambda _: None)
+    late = store(postgres, copy)
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"DROP TABLE {copy.sql}")
+        connection.execute(copy.ddl)
+    with pytest.raises(SinkUnreachable, match="was switched"):
+        late(iter([[change(1, 1)]]))
+    assert rows(postgres, copy.name) == []
 
 
 TYPES = (

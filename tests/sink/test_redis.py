@@ -70,6 +70,15 @@ def test_any_order_any_repetition_and_any_split_of_changes_end_in_the_newest_row
     known.close()
 
 
+def test_a_batch_that_was_begun_before_a_switch_is_not_written_after_it(redis, name):
+    store(redis, name)(iter([[change(1, 1, "before")]]))
+    RedisSink(name, key="id", url=redis).beside(Settings()).switch(parse_schema(COLUMNS))
+    with pytest.raises(SinkUnreachable, match="was switched"):
+        store(redis, name)(iter([[change(1, 2, "late")]]))
+    store(redis, name, switches=1)(iter([[change(1, 2, "after")]]))
+    assert rows(redis, name)["1"]["name"] == "after"
+
+
 def test_positions_beyond_53_bits_are_told_apart(redis, name):
     for form in ("hash", "json"):
         write = store(redis, f"{name}-{form}", form)

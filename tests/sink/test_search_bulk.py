@@ -75,13 +75,13 @@ def test_a_url_that_is_none_is_refused_without_being_repeated(url):
 
 def test_what_is_there_already_is_no_error_and_a_missing_document_may_be_deleted(to):
     with server_that_says((200, items(201, 409, 200))) as said, to(said) as server:
-        bulk = Bulk(server, "orders")
+        bulk = Bulk(server, "orders-1~writers", of="orders")
         for one in actions(3):
             bulk.add(one)
         bulk.flush()
     assert bulk.refused == []
     method, path, sent = said.asked[0]
-    assert (method, path) == ("POST", "/orders/_bulk?require_alias=true")
+    assert (method, path) == ("POST", "/orders-1~writers/_bulk?require_alias=true")
     about = {"_id": "k2", "version": 2, "version_type": "external"}
     assert json.loads(sent.splitlines()[4]) == {"index": about}
     assert json.loads(Action("k2", 2, None).lines) == {"delete": about}
@@ -90,7 +90,7 @@ def test_what_is_there_already_is_no_error_and_a_missing_document_may_be_deleted
 def test_only_what_the_server_had_no_room_for_is_sent_again(to):
     answers = (200, items(201, 429, 400)), (200, items(503)), (200, items(201))
     with server_that_says(*answers) as said, to(said) as server:
-        bulk = Bulk(server, "orders")
+        bulk = Bulk(server, "orders-1~writers", of="orders")
         for one in actions(3):
             bulk.add(one)
         bulk.flush()
@@ -102,7 +102,7 @@ def test_only_what_the_server_had_no_room_for_is_sent_again(to):
 
 def test_a_server_without_room_is_given_up_after_a_while(to):
     with server_that_says(*[(200, items(429, error=FULL))] * 9) as said, to(said, SOON) as server:
-        bulk = Bulk(server, "orders")
+        bulk = Bulk(server, "orders-1~writers", of="orders")
         bulk.add(actions(1)[0])
         with pytest.raises(SinkUnreachable, match="no room for 1 documents") as raised:
             bulk.flush()
@@ -112,7 +112,7 @@ def test_a_server_without_room_is_given_up_after_a_while(to):
 def test_a_full_disk_is_waited_for(to):
     block = {"type": "cluster_block_exception", "reason": "index read-only / allow delete"}
     with server_that_says((200, items(403, error=block)), (200, items(201))) as said, to(said) as server:
-        bulk = Bulk(server, "orders")
+        bulk = Bulk(server, "orders-1~writers", of="orders")
         bulk.add(actions(1)[0])
         bulk.flush()
     assert bulk.refused == []
@@ -120,7 +120,7 @@ def test_a_full_disk_is_waited_for(to):
 
 def test_bulks_are_bounded_by_bytes_and_one_that_is_too_large_is_halved(to):
     with server_that_says((200, items(201, 201)), (200, items(201))) as said, to(said) as server:
-        bulk = Bulk(server, "orders", size=2 * len(actions(1)[0].lines))
+        bulk = Bulk(server, "orders-1~writers", of="orders", size=2 * len(actions(1)[0].lines))
         for one in actions(3):
             bulk.add(one)
         bulk.flush()
@@ -128,7 +128,7 @@ def test_bulks_are_bounded_by_bytes_and_one_that_is_too_large_is_halved(to):
     too_large = (413, b"")
     with server_that_says(too_large, too_large, (200, items(201)), (200, items(201))) as said:
         with to(said) as server:
-            bulk = Bulk(server, "orders")
+            bulk = Bulk(server, "orders-1~writers", of="orders")
             for one in actions(3):
                 bulk.add(one)
             bulk.flush()
@@ -136,19 +136,26 @@ def test_bulks_are_bounded_by_bytes_and_one_that_is_too_large_is_halved(to):
     assert "bytes are more than the server takes" in bulk.refused[0].reason
 
 
-def test_an_alias_that_is_gone_ends_the_batch_and_no_index_is_made_by_accident(to):
-    gone = {"type": "index_not_found_exception", "reason": "no such index [orders]"}
-    with server_that_says((200, items(404, error=gone))) as said, to(said) as server:
-        bulk = Bulk(server, "orders")
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        (404, SinkRefused, "'orders' is no alias of an index any more"),
+        (200, SinkUnreachable, "the copy 'orders' was switched"),
+    ],
+)
+def test_an_index_that_is_gone_ends_the_batch_and_none_is_made_by_accident(to, status, error, said):
+    gone = {"type": "index_not_found_exception", "reason": "no such index [orders-1~writers]"}
+    with server_that_says((200, items(404, error=gone)), (status, {})) as told, to(told) as server:
+        bulk = Bulk(server, "orders-1~writers", of="orders")
         bulk.add(actions(1)[0])
-        with pytest.raises(SinkRefused, match="'orders' is no alias of an index any more"):
+        with pytest.raises(error, match=said):
             bulk.flush()
 
 
 def test_a_flood_of_refusals_is_no_matter_for_letters(to):
     count = MOST_REFUSED + 1
     with server_that_says((200, items(*[400] * count))) as said, to(said) as server:
-        bulk = Bulk(server, "orders")
+        bulk = Bulk(server, "orders-1~writers", of="orders")
         for one in actions(count):
             bulk.add(one)
         with pytest.raises(SinkRefused, match="refuses document after document") as raised:

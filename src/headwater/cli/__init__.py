@@ -21,6 +21,7 @@ from headwater.cli import (
     lag,
     late,
     produce,
+    rebuild,
     rehearse,
     run,
     schemas,
@@ -62,7 +63,16 @@ def root(
 
 _VERBS: tuple[Callable[..., None], ...] = (
     *(servers.up, servers.down, servers.status, doctor.doctor),
-    *(run.run, explain.explain, rehearse.rehearse, verify.verify, produce.produce, tail.tail, lag.lag),
+    *(
+        run.run,
+        explain.explain,
+        rehearse.rehearse,
+        verify.verify,
+        rebuild.rebuild,
+        produce.produce,
+        tail.tail,
+        lag.lag,
+    ),
 )
 for verb in _VERBS:
     app.command()(verb)

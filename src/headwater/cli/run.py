@@ -59,13 +59,12 @@ def run(
     from headwater.run.runner import running  # noqa: PLC0415 - Spark is slow to import, other verbs need none
 
     app = app_in(path).only(only or [])
-    files = sorted(Path(path.partition(".py:")[0].removesuffix(".py") + ".py").parent.glob("*.py"))
     asked = Event()
     as_lines = plain or as_json or not is_terminal(sys.stdout)
     with (
         _asked_to_stop(asked),
         progress_bar() as bar,
-        running(app, Settings.load(), once=once, files=files, progress=bar) as supervisor,
+        running(app, Settings.load(), once=once, files=beside(path), progress=bar) as supervisor,
     ):
         _watch(supervisor, asked, as_lines=as_lines, as_json=as_json)
         if asked.is_set():
@@ -74,6 +73,11 @@ def run(
         ERRORS.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
     if supervisor.errors:
         raise typer.Exit(1)
+
+
+def beside(path: str) -> list[Path]:
+    """The Python files that stand beside an app's, which its functions may import."""
+    return sorted(Path(path.partition(".py:")[0].removesuffix(".py") + ".py").parent.glob("*.py"))
 
 
 @contextmanager

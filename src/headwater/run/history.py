@@ -47,6 +47,10 @@ class History:
         """Whether the query has ever run."""
         return bool(self._files.exists(self._place("metadata")))
 
+    def forget(self) -> None:
+        """Remove the checkpoint."""
+        self._files.delete(self._root, True)
+
     @property
     def newest(self) -> int | None:
         """The number of the last batch that is whole."""

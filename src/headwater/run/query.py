@@ -17,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.app import Pipeline
 from headwater.run.columnar import Columnar
+from headwater.run.gate import Gate
 from headwater.run.progress import Progress
 from headwater.run.realtime import in_real_time
 from headwater.run.timekeeper import Timekeeper
@@ -46,6 +47,7 @@ class Query:
         settings: Settings,
         keeper: Timekeeper | None = None,
         engine: Columnar | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.inbox: SimpleQueue[Progress | None] = SimpleQueue()
         self._pipeline = pipeline
@@ -53,7 +55,7 @@ class Query:
         self._settings = settings
         self._stopping = Event()
         self._written = self._committed = self._asked_at = -1
-        self._keeper, self._engine = keeper, engine
+        self._keeper, self._engine, self._gate = keeper, engine, gate
         self._running: StreamingQuery | None = None
         self._has_started = Event()
         self._is_in_batches = True
@@ -118,6 +120,8 @@ class Query:
             self._running.stop()
 
     def _write(self, rows: DataFrame, number: int) -> None:
+        if self._gate is not None:
+            self._gate.wait()
         if self._stopping.is_set():  # the batch is planned, nothing of it is written: it runs next time
             raise InterruptedError(STOPPED)
         self._written = number

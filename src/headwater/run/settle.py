@@ -49,11 +49,13 @@ class Settlement:
         history: History,
         *,
         within: timedelta = SETTLE_WITHIN,
+        has_letters: bool = True,
     ) -> None:
         self.lost = 0
         """Records that retention removed before they could be looked at again."""
         self._label, self._sources, self._within = label, pipeline.sources, within
         self._diverts_late = pipeline.late_topic is not None
+        self._has_letters = has_letters
         self._history = history
         self._connection = Connection(settings)
         self._diversion = Diversion(label, pipeline, spark, settings)
@@ -86,6 +88,9 @@ class Settlement:
             return Diverted()
         ends = _flat(last.ends)
         self._move({one: at for one, at in ends.items() if one in self._standing.forgotten})
+        if not self._has_letters:
+            self._move(self._standing.behind(ends))
+            return Diverted()
         return self._bury_all(newest, last.ends, {}, has_dead=True)  # as far as anybody knows
 
     def settle(self, progress: Progress, told: Mapping[str, Told] | None = None) -> Diverted:
@@ -96,7 +101,9 @@ class Settlement:
         """
         self._open()
         told = told if told and progress.read <= told.keys() else {}
-        is_good = progress.is_clean and not self._standing.behind(_flat(progress.starts))
+        is_good = not self._has_letters or (
+            progress.is_clean and not self._standing.behind(_flat(progress.starts))
+        )
         if is_good and not (self._diverts_late and progress.late):
             self._move(self._standing.behind(_flat(progress.ends)))
             return self._dropped(progress, told)

@@ -24,6 +24,7 @@ from headwater.run.columnar import Columnar
 from headwater.run.decided import DecidedHistory
 from headwater.run.divert import Diverted
 from headwater.run.failure import FIRST_PAUSE, LONGEST_PAUSE, is_passing, told
+from headwater.run.gate import Gate
 from headwater.run.history import History
 from headwater.run.late import Window
 from headwater.run.plan import blamed, rows_of
@@ -49,9 +50,14 @@ _LAST_WORDS = 15.0  # seconds; Spark tells of a query's end after the end of its
 
 
 class Supervised:
-    """One pipeline, kept running until it is stopped, is done, or fails for good."""
+    """One pipeline, kept running until it is stopped, is done, or fails for good.
 
-    def __init__(self, app: App, pipeline: Pipeline, spark: SparkSession, settings: Settings) -> None:
+    One that `rebuilds` copies passes no gate, and writes no letters: they were written in its first life.
+    """
+
+    def __init__(
+        self, app: App, pipeline: Pipeline, spark: SparkSession, settings: Settings, *, rebuilds: bool = False
+    ) -> None:
         self.figures = Figures(pipeline=pipeline.name)
         self.error: HeadwaterError | None = None
         self.history: deque[Progress] = deque(maxlen=HISTORY)
@@ -64,6 +70,8 @@ class Supervised:
         self._thread = Thread(target=self._run, name=self._label, daemon=True)
         self._once = False
         self._missed = Counter[Window]()
+        self._rebuilds = rebuilds
+        self._gate = None if rebuilds else Gate.of(self._label, pipeline, settings)
 
     def start(self, *, once: bool) -> None:
         """Begin; with `once`, end when what is in the topics now is read."""
@@ -111,7 +119,7 @@ class Supervised:
         place = checkpoint(self._label, self._settings)
         history = History(place, spark) if steps is None else DecidedHistory(place, spark)
         given = (self._label, self._pipeline, self._spark, self._settings, history)
-        with closing(Settlement(*given)) as settlement:
+        with closing(Settlement(*given, has_letters=not self._rebuilds)) as settlement:
             if settlement.has_begun and not history.exists:
                 raise _lost(self._label, self._settings)
             self._counted(settlement.resume())
@@ -127,7 +135,7 @@ class Supervised:
         make = rows_of if steps is None else partial(rows_for_steps, steps)
         rows = make(self._pipeline, spark, self._settings, kafka, starts, **times.in_the_plan)
         engine = self._engine(steps, times)
-        query = Query(self._pipeline, self._label, self._settings, times.keeper, engine)
+        query = Query(self._pipeline, self._label, self._settings, times.keeper, engine, self._gate)
         with blamed(self._pipeline):
             query.start(spark, rows, once=self._once)
         self._now(state="running")
@@ -223,10 +231,16 @@ class Supervisor:
     """All pipelines of an app, running side by side on one Spark session, beside what the app captures."""
 
     def __init__(
-        self, app: App, spark: SparkSession, settings: Settings, captures: "Sequence[Captured]" = ()
+        self,
+        app: App,
+        spark: SparkSession,
+        settings: Settings,
+        captures: "Sequence[Captured]" = (),
+        *,
+        rebuilds: bool = False,
     ) -> None:
         self.captures = captures
-        self.pipelines = [Supervised(app, one, spark, settings) for one in app.pipelines]
+        self.pipelines = [Supervised(app, one, spark, settings, rebuilds=rebuilds) for one in app.pipelines]
 
     def start(self, *, once: bool = False) -> None:
         """Begin all."""

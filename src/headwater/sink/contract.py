@@ -17,6 +17,9 @@ from headwater.settings import Settings
 from headwater.sink.keyed import Keyed, Keys, Row
 
 Guarantee = Literal["at-most-once", "at-least-once", "exactly-once"]
+REBUILD = "-rebuild"
+"""What the name of a pipeline ends with while it builds copies anew."""
+
 GUARANTEES: tuple[Guarantee, ...] = ("at-most-once", "at-least-once", "exactly-once")
 
 
@@ -56,9 +59,27 @@ class Sink(Protocol):
         """
 
 
+class Beside(Protocol):
+    """A copy that is built beside the one that readers find, to take its place."""
+
+    @property
+    def sink(self) -> Sink:
+        """What writes it."""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether any of it is there."""
+
+    def switch(self, columns: StructType) -> None:
+        """Let readers find it, whole, in the place of the other; done twice, it is done once."""
+
+    def drop(self) -> None:
+        """Remove it, and what switches have left of older copies."""
+
+
 @runtime_checkable
 class KeyedSink(Sink, Protocol):
-    """An output that keeps the newest row of every key, and can be read."""
+    """An output that keeps the newest row of every key, can be read, and can be built anew."""
 
     @property
     def keyed(self) -> Keyed:
@@ -66,3 +87,6 @@ class KeyedSink(Sink, Protocol):
 
     def read(self, columns: StructType, settings: Settings, keys: Keys | None = None) -> Iterator[Row]:
         """The rows that it keeps, or those of some keys; the same row may come twice while it changes."""
+
+    def beside(self, settings: Settings) -> Beside:
+        """The copy that a rebuild makes."""

@@ -21,6 +21,7 @@ from headwater.settings import Settings
 from headwater.sink.by_key import tried, write_by_key
 from headwater.sink.contract import Batch, Guarantee
 from headwater.sink.keyed import Keyed, Keys, Row
+from headwater.sink.postgres_beside import BesideTable, PostgresBeside
 from headwater.sink.postgres_edge import connected, translated
 from headwater.sink.postgres_marks import Marks
 from headwater.sink.postgres_reading import rows_of
@@ -30,7 +31,6 @@ from headwater.sink.postgres_table import NAME, CopyTable
 REMEMBERED = timedelta(days=7)
 """For how long a copy knows that a key was deleted, and when."""
 
-_AGAIN = timedelta(hours=1)
 _ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('headwater', 0))"
 """Two that make the same table at once would not see each other."""
 
@@ -74,11 +74,11 @@ class PostgresSink:
     def write(self, rows: DataFrame, batch: Batch) -> None:
         """Write one batch; what is not newer than the copy changes nothing."""
         address = self._address(batch.settings)
-        table = CopyTable(self.name, self.keyed.columns(rows.schema), self.keyed.keys)
-        marks = Marks.of_batch(self.name, rows, batch)
-        tried(lambda: _prepare(address, table, marks))
+        table = self._table(self.keyed.columns(rows.schema))
+        marks = Marks.of_batch(table.name, rows, batch)
+        identity = tried(lambda: _prepare(address, table, marks))
         try:
-            store = PostgresStore(address=address, table=table, marks=marks)
+            store = PostgresStore(address=address, table=table, identity=identity, marks=marks)
             write_by_key(rows, self.keyed, self.name, store)
         except Exception:
             _PREPARED.pop((address, table), None)  # the table may not be as it was
@@ -88,6 +88,14 @@ class PostgresSink:
         """The rows of the copy, or of some keys."""
         table = CopyTable(self.name, columns, self.keyed.keys)
         return rows_of(connected(self._address(settings)), table, keys)
+
+    def beside(self, settings: Settings) -> PostgresBeside:
+        """The copy that a rebuild makes: another table, which then gets this one's name."""
+        sink = _Building(self.name, database=self.database, key=self.key, version=self.version)
+        return PostgresBeside(self._address(settings), self.name, sink)
+
+    def _table(self, columns: StructType) -> CopyTable:
+        return CopyTable(self.name, columns, self.keyed.keys)
 
     def _address(self, settings: Settings) -> Address:
         try:
@@ -103,18 +111,30 @@ class PostgresSink:
         return found
 
 
-def _prepare(address: Address, table: CopyTable, marks: Marks) -> None:
-    """Have the tables, check them, and forget what was deleted long ago; again from time to time."""
-    due = _PREPARED.get((address, table))
+class _Building(PostgresSink):
+    """The same copy while it is built beside the one that readers find."""
+
+    def _table(self, columns: StructType) -> CopyTable:
+        return BesideTable(self.name, columns, self.keyed.keys)
+
+
+def _prepare(address: Address, table: CopyTable, marks: Marks) -> int:
+    """Have the tables, check them, and forget what was deleted long ago; again from time to time.
+
+    Tells the identity of the copy's table.
+    """
+    connection, due = connected(address), _PREPARED.get((address, table))
     if due is not None and not due.passed:
-        return
-    connection = connected(address)
+        with translated(connection):
+            return table.identity(connection)
     with translated(connection), connection.transaction():
         connection.execute(_ONE_AT_A_TIME)
-        connection.execute(table.ddl)
+        table.make(connection)
         table.check(connection)
         for statement in (*table.deleted_ddl, marks.ddl):
             connection.execute(statement)
         old = f"now() - interval '{REMEMBERED.days} days'"
         connection.execute(f"DELETE FROM {table.deleted_sql} WHERE _deleted_at < {old}")
-    _PREPARED[address, table] = Deadline(_AGAIN)
+        identity = table.identity(connection)
+    _PREPARED[address, table] = Deadline(table.lasts)
+    return identity

@@ -18,6 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql import types as spark
 
 from headwater.capture.database import Address
+from headwater.errors import SinkUnreachable
 from headwater.sink.by_key import Change, tried
 from headwater.sink.keyed import DELETED, KEPT_POSITION
 from headwater.sink.plain import in_json
@@ -25,7 +26,9 @@ from headwater.sink.postgres_edge import connected, translated
 from headwater.sink.postgres_marks import Marks
 from headwater.sink.postgres_table import CopyTable, quoted, type_of
 
-_LOCK = "SELECT pg_advisory_xact_lock{shared}(hashtextextended(%s, 0))"
+LOCK = "SELECT pg_advisory_xact_lock{shared}(hashtextextended(%s, 0))"
+"""Of a copy: a transaction that deletes has it for itself, one that does not shares it."""
+
 _DELETED, _POSITION = quoted(DELETED), quoted(KEPT_POSITION)
 
 
@@ -35,6 +38,7 @@ class PostgresStore:
 
     address: Address
     table: CopyTable
+    identity: int
     marks: Marks
 
     def __call__(self, chunks: Iterator[Sequence[Change]]) -> None:
@@ -49,7 +53,10 @@ class PostgresStore:
             if mark is not None and mark.is_set(connection):
                 return
             deletes = staged.fill(connection, chain([first], chunks))
-        tried(partial(self._merge, connection, staged, mark, deletes=deletes))
+        if not tried(partial(self._merge, connection, staged, mark, deletes=deletes)):
+            raise SinkUnreachable(
+                f"the copy {self.table.name!r} was switched", hint="the batch is written into the new one"
+            )
 
     def _ready(self, staged: "Staged") -> Any:
         connection = connected(self.address)
@@ -57,14 +64,18 @@ class PostgresStore:
             staged.make(connection)
         return connection
 
-    def _merge(self, connection: Any, staged: "Staged", mark: Any, *, deletes: bool) -> None:
+    def _merge(self, connection: Any, staged: "Staged", mark: Any, *, deletes: bool) -> bool:
+        """Merge, unless the name has become that of another table than the one the batch was begun for."""
         with translated(connection), connection.transaction():
-            lock = _LOCK.format(shared="" if deletes else "_shared")
+            lock = LOCK.format(shared="" if deletes else "_shared")
             connection.execute(lock, [f"headwater/{self.table.name}"])
+            if self.table.identity(connection) != self.identity:
+                return False
             for statement in staged.statements(deletes=deletes):
                 connection.execute(statement)
             if mark is not None:
                 mark.set(connection)
+            return True
 
 
 class Staged:

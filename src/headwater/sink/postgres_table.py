@@ -8,7 +8,8 @@ arrays) is jsonb.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from typing import Any, ClassVar
 
 from pyspark.sql import types as spark
 
@@ -72,6 +73,9 @@ class CopyTable:
     columns: spark.StructType
     keys: tuple[str, ...]
 
+    lasts: ClassVar[timedelta] = timedelta(hours=1)
+    """For how long one may trust that it is there, and as it was."""
+
     @property
     def sql(self) -> str:
         """Its name in SQL."""
@@ -82,6 +86,11 @@ class CopyTable:
     def deleted_sql(self) -> str:
         """The name of the table of deleted keys in SQL."""
         return f'{self.sql[:-1]}_deleted"'
+
+    @property
+    def deleted_index(self) -> str:
+        """The name of the index that makes the keys of that table unique."""
+        return f"{self.name.partition('.')[2]}_deleted_key"
 
     @property
     def key_sql(self) -> str:
@@ -95,20 +104,22 @@ class CopyTable:
         position, unique = f"{quoted(KEPT_POSITION)} bigint NOT NULL", f"PRIMARY KEY ({self.key_sql})"
         return f"CREATE TABLE IF NOT EXISTS {self.sql} ({', '.join([*own, position, unique])})"
 
+    def make(self, connection: Any) -> None:
+        """Have it."""
+        connection.execute(self.ddl)
+
     @property
     def deleted_ddl(self) -> Iterator[str]:
         """The SQL that makes the table of deleted keys, whose types are those of the copy that is there."""
         columns = f"{self.key_sql}, {quoted(KEPT_POSITION)}, now() AS _deleted_at"
         rows = f"SELECT {columns} FROM {self.sql} WITH NO DATA"
-        index = quoted(f"{self.name.partition('.')[2]}_deleted_key")
         yield f"CREATE TABLE IF NOT EXISTS {self.deleted_sql} AS {rows}"
+        index = quoted(self.deleted_index)
         yield f"CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {self.deleted_sql} ({self.key_sql})"
 
     def check(self, connection: Any) -> None:
         """CopyMismatch when the table that is there cannot take the rows, with the SQL that mends it."""
-        found = {name: (kind, is_needed) for name, kind, is_needed in self._asked(connection, _COLUMNS)}
-        unique = [keys for (keys,) in self._asked(connection, _UNIQUE)]
-        wrong = [*self._wrong_columns(found), *self._wrong_key(unique)]
+        wrong = [*self._wrong_columns(self.found(connection)), *self._wrong_key(self.unique(connection))]
         if wrong:
             raise CopyMismatch(
                 f"table {self.name!r} is there, and rows of the copy do not fit into it",
@@ -116,12 +127,30 @@ class CopyTable:
                 hint=" ".join(mend for _, mend in wrong),
             )
 
+    def identity(self, connection: Any) -> int:
+        """What tells it from a later table of the same name; 0 when there is none."""
+        found = connection.execute("SELECT coalesce(to_regclass(%s)::oid, 0)::bigint", [self.sql]).fetchone()
+        return int(found[0])
+
+    def found(self, connection: Any) -> dict[str, tuple[str, bool]]:
+        """The columns of the table that is there: the type, and whether it must be told a value."""
+        return {name: (kind, is_needed) for name, kind, is_needed in self._asked(connection, _COLUMNS)}
+
+    def unique(self, connection: Any) -> list[list[str]]:
+        """Which of its columns are unique together."""
+        return [keys for (keys,) in self._asked(connection, _UNIQUE)]
+
+    @property
+    def wanted(self) -> dict[str, str]:
+        """The type of each column of a copy."""
+        return {one.name: type_of(one.dataType) for one in self.columns.fields} | {KEPT_POSITION: "bigint"}
+
     def _asked(self, connection: Any, sql: str) -> list[Any]:
         rows: list[Any] = connection.execute(sql, [self.sql]).fetchall()
         return rows
 
     def _wrong_columns(self, found: dict[str, tuple[str, bool]]) -> Iterator[tuple[str, str]]:
-        wanted = {one.name: type_of(one.dataType) for one in self.columns.fields} | {KEPT_POSITION: "bigint"}
+        wanted = self.wanted
         for name, kind in wanted.items():
             alter = f"ALTER TABLE {self.sql} %s COLUMN {quoted(name)} %s{kind};"
             if name not in found:

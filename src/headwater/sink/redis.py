@@ -6,7 +6,7 @@ position is remembered elsewhere for a while.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -18,11 +18,12 @@ from headwater.embedded.server import recorded
 from headwater.errors import SinkUnreachable, SpecError
 from headwater.log.formats.changes import POSITION
 from headwater.settings import Settings
-from headwater.sink.by_key import write_by_key
+from headwater.sink.by_key import tried, write_by_key
 from headwater.sink.contract import Batch, Guarantee
 from headwater.sink.keyed import Keyed, Keys, Row
+from headwater.sink.redis_beside import RedisBeside
 from headwater.sink.redis_reading import RedisRows
-from headwater.sink.redis_store import Form, RedisStore
+from headwater.sink.redis_store import Form, RedisStore, switches
 
 REMEMBERED = timedelta(days=7)
 """For how long a copy knows that a key was deleted, and when."""
@@ -69,14 +70,16 @@ class RedisSink:
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         """Write one batch; what is not newer than the copy changes nothing."""
+        url, prefix = self._url(batch.settings), self.prefix or self.name
         store = RedisStore(
-            url=self._url(batch.settings),
-            prefix=self.prefix or self.name,
+            url=url,
+            prefix=prefix,
             form=self.form,
             columns=self.keyed.columns(rows.schema),
             keys=self.keyed.keys,
             ttl=self.ttl,
             remembered=REMEMBERED,
+            switches=tried(lambda: switches(url, prefix)),
         )
         write_by_key(rows, self.keyed, self.name, store)
 
@@ -85,6 +88,12 @@ class RedisSink:
         given = (self.prefix or self.name, self.form, columns, self.keyed.keys)
         rows = RedisRows(self._url(settings), *given)
         return rows.all() if keys is None else rows.some(keys)
+
+    def beside(self, settings: Settings) -> RedisBeside:
+        """The copy that a rebuild makes: under another prefix, until its rows are put over those here."""
+        old = self.prefix or self.name
+        new = replace(self, prefix=f"{old}~new")
+        return RedisBeside(self._url(settings), old, self.form, self.keyed.keys, new)
 
     def _url(self, settings: Settings) -> str:
         url = self.url or embedded.redis_url(settings)

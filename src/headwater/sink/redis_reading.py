@@ -32,17 +32,23 @@ class RedisRows:
 
     def all(self) -> Iterator[dict[str, Any]]:
         """Every row."""
-        pattern = _SPECIAL.sub(r"\\\1", self._prefix) + ":*"
         with reading(self._url) as client:
-            yield from self._rows(client, client.scan_iter(match=pattern, count=_AT_ONCE))
+            names = beginning(client, f"{self._prefix}:")
+            yield from (row for _, row in self._rows(client, names))
+
+    def among(self, names: Iterable[bytes]) -> Iterator[bytes]:
+        """Those of these keys that are rows of this copy."""
+        with reading(self._url) as client:
+            yield from (name for name, _ in self._rows(client, names))
 
     def some(self, keys: Collection[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
         """The rows of these keys."""
         names = [one for one, _ in self._texts]
         with reading(self._url) as client:
-            yield from self._rows(client, (self._name(dict(zip(names, one, strict=True))) for one in keys))
+            wanted = (self._name(dict(zip(names, one, strict=True))) for one in keys)
+            yield from (row for _, row in self._rows(client, wanted))
 
-    def _rows(self, client: Any, names: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    def _rows(self, client: Any, names: Iterable[bytes]) -> Iterator[tuple[bytes, dict[str, Any]]]:
         wanted = iter(names)
         while part := list(islice(wanted, _AT_ONCE)):
             pipe = client.pipeline(transaction=False)
@@ -50,13 +56,19 @@ class RedisRows:
                 pipe.hgetall(name) if self._form == "hash" else pipe.get(name)
             for name, found in zip(part, pipe.execute(raise_on_error=False), strict=True):
                 if found and not isinstance(found, Exception) and name == self._name(row := self._row(found)):
-                    yield row
+                    yield name, row
 
     def _name(self, row: dict[str, Any]) -> bytes:
         values = [(turn, row[name]) for name, turn in self._texts]
         if any(value is None for _, value in values):
             return b""  # somebody else's
         return b"%s:%s" % (self._prefix.encode(), joined([turn(value) for turn, value in values]))
+
+
+def beginning(client: Any, start: str) -> Iterator[bytes]:
+    """The names of all keys that begin so; one may come twice while keys come and go."""
+    found: Iterator[bytes] = client.scan_iter(match=_SPECIAL.sub(r"\\\1", start) + "*", count=_AT_ONCE)
+    return found
 
 
 def _from_hash(columns: spark.StructType) -> Any:

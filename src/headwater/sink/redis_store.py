@@ -37,10 +37,14 @@ local function position(row)
   return known and string.match(known, '^{"_position":(%d+)')
 end
 
+if (redis.call('GET', prefix .. '~switches') or '0') ~= ARGV[5] then
+  return 'switched'
+end
+
 -- Redis refuses this when its memory is full, and nothing that a script does after its first write.
 redis.call('SETRANGE', prefix .. '~room', 0, '')
 
-local at = 5
+local at = 6
 while ARGV[at] do
   local id, this, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
   local row, deleted = prefix .. ':' .. id, prefix .. '~deleted:' .. id
@@ -74,18 +78,23 @@ class RedisStore:
     keys: tuple[str, ...]
     ttl: timedelta | None
     remembered: timedelta
+    switches: int = 0
+    """How often the copy had been switched when the batch was begun."""
 
     def __call__(self, chunks: Iterator[Sequence[Change]]) -> None:
         """Write all chunks, each again while Redis cannot be reached."""
         told, head = self._teller(), self._head
         for chunk in chunks:
             words = [word for change in chunk for word in told(change)]
-            tried(partial(_run, self.url, [*head, *words]))
+            if tried(partial(_run, self.url, [*head, *words])) is not None:
+                raise SinkUnreachable(
+                    f"the copy {self.prefix!r} was switched", hint="the batch is written into the new one"
+                )
 
     @property
     def _head(self) -> list[Any]:
         ttl = 0 if self.ttl is None else self.ttl // _MILLISECOND
-        return [self.prefix, self.form, ttl, self.remembered // _MILLISECOND]
+        return [self.prefix, self.form, ttl, self.remembered // _MILLISECOND, self.switches]
 
     def _teller(self) -> Any:
         """What the script is told of a change: the key, the position, how many words follow, and these."""
@@ -126,9 +135,15 @@ def _as_json(columns: spark.StructType) -> Any:
     return lambda change: [msgspec.json.encode({KEPT_POSITION: change.position, **turn(change.row)})]
 
 
-def _run(url: str, words: list[Any]) -> None:
+def _run(url: str, words: list[Any]) -> Any:
     with _translated():
-        _script(url)(args=words)
+        return _script(url)(args=words)
+
+
+def switches(url: str, prefix: str) -> int:
+    """How often a rebuild has switched a copy."""
+    with reading(url) as client:
+        return int(client.get(f"{prefix}~switches") or 0)
 
 
 @contextmanager

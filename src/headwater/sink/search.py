@@ -7,7 +7,7 @@ dead letter.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -22,6 +22,7 @@ from headwater.sink.by_key import write_by_key
 from headwater.sink.contract import Batch, Guarantee
 from headwater.sink.keyed import Keyed, Keys, Row
 from headwater.sink.refused import bury
+from headwater.sink.search_beside import SearchBeside, building
 from headwater.sink.search_index import Index
 from headwater.sink.search_mapping import mapping
 from headwater.sink.search_reading import SearchRows
@@ -75,8 +76,9 @@ class SearchSink:
         """Write one batch; what is not newer than the copy changes nothing."""
         url, columns = self._url(batch.settings), self.keyed.columns(rows.schema)
         with SearchServer(url) as server:
-            Index(server, self.name).ensure(mapping(columns, self.mapping), self.settings)
-        store = SearchStore(url=url, alias=self.name, columns=columns, keys=self.keyed.keys)
+            alias = self._index(server).ensure(mapping(columns, self.mapping), self.settings)
+        place = {"url": url, "alias": alias, "copy": self._alias}
+        store = SearchStore(**place, columns=columns, keys=self.keyed.keys)
         refused = write_by_key(rows, self.keyed, self.name, store)
         return bury(refused, batch, f"search.{self.name}")  # a topic may have the copy's name
 
@@ -86,9 +88,35 @@ class SearchSink:
             rows = SearchRows(server, self.name, columns, self.keyed.keys)
             yield from rows.all() if keys is None else rows.some(keys)
 
+    def beside(self, settings: Settings) -> SearchBeside:
+        """The copy that a rebuild makes: another index, to which the alias then moves."""
+        return SearchBeside(self._url(settings), self.name, _Building(**self._given))
+
+    @property
+    def _alias(self) -> str:
+        return self.name
+
+    def _index(self, server: SearchServer) -> Index:
+        return Index(server, self.name)
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+
     def _url(self, settings: Settings) -> str:
         url = self.url or embedded.search_url(settings)
         if url is None:
             missing = SinkUnreachable if recorded("search", settings) else SpecError
             raise missing(f"no search server is there for the copy {self.name!r}", hint=_HINT)
         return url
+
+
+class _Building(SearchSink):
+    """The same copy while it is built beside the one that readers find."""
+
+    @property
+    def _alias(self) -> str:
+        return building(self.name)
+
+    def _index(self, server: SearchServer) -> Index:
+        return Index(server, self._alias, of=self.name)

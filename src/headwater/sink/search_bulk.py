@@ -8,6 +8,7 @@ with the reason; what the server had no room for is sent again.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -42,9 +43,9 @@ class Action:
 class Bulk:
     """Gathers actions for an alias and sends them when there are enough; `flush` sends the rest."""
 
-    def __init__(self, server: SearchServer, alias: str, *, size: int = BYTES) -> None:
+    def __init__(self, server: SearchServer, alias: str, *, of: str, size: int = BYTES) -> None:
         self.refused: list[Refused] = []
-        self._server, self._alias, self._size = server, alias, size
+        self._server, self._alias, self._copy, self._size = server, alias, of, size
         self._waiting: list[tuple[Action, bytes]] = []
         self._bytes = 0
 
@@ -76,7 +77,7 @@ class Bulk:
     def _send(self, waiting: Sequence[tuple[Action, bytes]]) -> tuple[list[tuple[Action, bytes]], str]:
         """Send once; gives what has to be sent again, and why."""
         answer = self._server.send(
-            f"{self._alias}/_bulk?require_alias=true", b"".join(lines for _, lines in waiting)
+            f"{quote(self._alias, safe='')}/_bulk?require_alias=true", b"".join(lines for _, lines in waiting)
         )
         if answer.status == 413:
             return self._send_in_halves(waiting), ""
@@ -107,19 +108,29 @@ class Bulk:
         if status in BUSY or status >= 500 or error.get("type") == "cluster_block_exception":
             return reason(error)
         if status == 404:
-            raise SinkRefused(
-                f"{self._alias!r} is no alias of an index any more",
-                detail=reason(error),
-                hint="somebody deleted it: `headwater rebuild` makes it again, with all its rows",
-            )
+            raise self._gone(reason(error))
         self._refuse(action, reason(error))
         return ""
+
+    def _gone(self, why: str) -> SinkRefused | SinkUnreachable:
+        """The index is not there any more: replaced by a rebuild, or deleted."""
+        if self._server.ask("GET", f"_alias/{quote(self._copy, safe='')}").is_good:
+            return SinkUnreachable(
+                f"the copy {self._copy!r} was switched",
+                detail=why,
+                hint="the batch is written into the new index",
+            )
+        return SinkRefused(
+            f"{self._copy!r} is no alias of an index any more",
+            detail=why,
+            hint="somebody deleted it: `headwater rebuild` makes it again, with all its rows",
+        )
 
     def _refuse(self, action: Action, why: str) -> None:
         self.refused.append(Refused(action.id, action.version, action.document or b"", why))
         if len(self.refused) > MOST_REFUSED:
             raise SinkRefused(
-                f"index {self._alias!r} refuses document after document",
+                f"index {self._copy!r} refuses document after document",
                 detail=f"more than {MOST_REFUSED:,} of one task, the last one: {why}",
                 hint="so many are no accident: mend its mapping, then `headwater rebuild`",
             )

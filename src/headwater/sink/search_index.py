@@ -18,50 +18,61 @@ DELETES_KEPT = "1h"
 _REBUILD = "`headwater rebuild` makes another index with all rows, and switches to it"
 
 
-class Index:
-    """The indices of one alias on a server."""
+def writers(index: str) -> str:
+    """The name by which an index is written."""
+    return f"{index}~writers"
 
-    def __init__(self, server: SearchServer, alias: str) -> None:
-        self._server, self._alias = server, alias
+
+class Index:
+    """The indices of one alias on a server; they are numbered as those of the copy that they are `of`."""
+
+    def __init__(self, server: SearchServer, alias: str, *, of: str | None = None) -> None:
+        self._server, self._alias, self._copy = server, alias, of or alias
         self._path = quote(alias, safe="")
 
-    def ensure(self, mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-        """Have an index behind the alias that takes documents of this mapping."""
-        found = self._server.ask("GET", f"_alias/{self._path}")
-        if found.status == 404 and not self._is_there():
-            self.make(f"{self._alias}-{self._next()}", mapping, settings, alias=True)
-        self._fit(self._mapping(), mapping)
+    def ensure(self, mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+        """Have an index behind the alias that takes documents of this mapping; tells its name for writers.
 
-    def make(
-        self, index: str, mapping: Mapping[str, Any], settings: Mapping[str, Any], *, alias: bool = False
-    ) -> None:
-        """Make an index; behind the alias at once, or not yet."""
+        That name is an alias of this index alone: who writes by it never writes into a later one.
+        """
+        found = self._server.ask("GET", f"{self._path}/_alias")
+        if found.status == 404:
+            self._make(f"{self._copy}-{self._next()}", mapping, settings)
+        elif self._alias in found.body:
+            raise SinkRefused(
+                f"{self._alias!r} is an index of its own, and must be an alias",
+                hint="name the copy otherwise, or delete that index: it was not made by us",
+            )
+        index, properties = self._mapping()
+        self._fit(properties, mapping)
+        self._name_for_writers(index)
+        return writers(index)
+
+    def _make(self, index: str, mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         said = {
             "settings": {"index": {"gc_deletes": DELETES_KEPT, **settings}},
             "mappings": mapping,
-            "aliases": {self._alias: {}} if alias else {},
+            "aliases": {self._alias: {}},
         }
         made = self._server.ask("PUT", quote(index, safe=""), said)
         if not made.is_good and "resource_already_exists" not in made.why:  # another driver was quicker
             raise self._refused(f"index {index!r} cannot be made", made)
 
-    def _is_there(self) -> bool:
-        found = self._server.ask("HEAD", self._path)
-        if found.is_good:
-            raise SinkRefused(
-                f"{self._alias!r} is an index of its own, and must be an alias",
-                hint="name the copy otherwise, or delete that index: it was not made by us",
-            )
-        return False
+    def _name_for_writers(self, index: str) -> None:
+        place = f"{quote(index, safe='')}/_alias/{quote(writers(index), safe='')}"
+        if not self._server.ask("GET", place).is_good:
+            named = self._server.ask("PUT", place)
+            if not named.is_good:
+                raise self._refused(f"index {index!r} cannot be named", named)
 
     def _next(self) -> int:
         """A number that no index of ours has had."""
-        found = self._server.ask("GET", f"{self._path}-*/_alias")
+        found = self._server.ask("GET", f"{quote(self._copy, safe='')}-*/_alias")
         names = found.body if found.is_good else {}
-        numbers = [one.removeprefix(f"{self._alias}-") for one in names]
+        numbers = [one.removeprefix(f"{self._copy}-") for one in names]
         return 1 + max((int(one) for one in numbers if one.isdecimal()), default=0)
 
-    def _mapping(self) -> dict[str, Any]:
+    def _mapping(self) -> tuple[str, dict[str, Any]]:
         found = self._server.ask("GET", f"{self._path}/_mapping")
         if not found.is_good:
             raise self._refused(f"the mapping of {self._alias!r} cannot be read", found)
@@ -71,9 +82,8 @@ class Index:
                 detail=", ".join(sorted(found.body)),
                 hint="leave it to one of them: a copy is written to one index",
             )
-        (index,) = found.body.values()
-        properties: dict[str, Any] = index["mappings"].get("properties", {})
-        return properties
+        ((index, told),) = found.body.items()
+        return index, told["mappings"].get("properties", {})
 
     def _fit(self, has: Mapping[str, Any], mapping: Mapping[str, Any]) -> None:
         wanted: Mapping[str, Any] = mapping["properties"]

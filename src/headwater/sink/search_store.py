@@ -20,10 +20,11 @@ _HASHED = "sha256:"
 
 @dataclass(frozen=True, kw_only=True)
 class SearchStore:
-    """Writes what a task has into the index behind an alias."""
+    """Writes what a task has into an index by its alias for writers, a copy that readers find by another."""
 
     url: str = field(repr=False)
     alias: str
+    copy: str
     columns: spark.StructType
     keys: tuple[str, ...]
 
@@ -31,7 +32,7 @@ class SearchStore:
         """Write all chunks; gives the documents that the index will never take."""
         id_of, turn = ids(self.columns, self.keys), in_json(self.columns)
         with SearchServer(self.url) as server:
-            bulk = Bulk(server, self.alias)
+            bulk = Bulk(server, self.alias, of=self.copy)
             for chunk in chunks:
                 for key, position, row in chunk:
                     document = None if row is None else msgspec.json.encode(turn(row))
