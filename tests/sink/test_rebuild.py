@@ -215,5 +215,5 @@ def test_the_command_goes_on_after_kill_9(system, redis, source, tmp_path):
         found = as_json(run("rebuild", "shop.py", "in-redis", "--json", folder=tmp_path, env=env))
         assert read() == source.newest
     assert (found["copies"], found["went_on"]) == ([f"RedisSink {copy.name}"], True)
-    assert 0 < found["records"] <= 2000
+    assert 0 < found["records"] < 2500
     assert not any("~new" in one for one in copy.left())
