@@ -36,8 +36,11 @@ from tests.docs.pages import (
 
 RUN = [page for page in PAGES if any(one.kind in ("python", "sh") for one in blocks(page))]
 
-BESIDE = ("registry", "redis", "postgres", "connect")
+BESIDE = ("registry", "redis")
 """Servers that pages need beside the broker."""
+
+OF_A_PAGE = ("connect", "postgres")
+"""Servers that a page starts itself; left without its topics, a worker would ask for them for ever."""
 
 
 def of_pages(pages: list[Path]) -> pytest.MarkDecorator:
@@ -51,9 +54,14 @@ def servers(system: Settings) -> Iterator[Settings]:
     try:
         yield system
     finally:
-        for one in BESIDE:
-            stop(one, system)
-            shutil.rmtree(system.home / one)
+        end(BESIDE, system)
+
+
+def end(names: tuple[str, ...], settings: Settings) -> None:
+    """Stop servers, and forget what they kept."""
+    for one in names:
+        stop(one, settings)
+        shutil.rmtree(settings.home / one, ignore_errors=True)
 
 
 @pytest.fixture
@@ -69,6 +77,7 @@ def folder(servers: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     log = Log.open(servers)
     topics, groups = set(log.topics.names()), set(log.groups.names())
     yield tmp_path
+    end(OF_A_PAGE, servers)
     for name in set(log.groups.names()) - groups:
         log.groups.delete(name)
     for name in set(log.topics.names()) - topics:
