@@ -40,7 +40,7 @@ class Driver:
         return [json.loads(line) for line in lines if line.endswith("}")]
 
     def batches(self) -> int:
-        return sum(1 for one in self.told() if one["batch"] is not None)
+        return sum(1 for one in self.told() if one.get("batch") is not None)
 
     def said(self) -> str:
         """The end of what it said for people."""

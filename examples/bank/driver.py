@@ -65,5 +65,5 @@ class Driver:
     def _take(self, line: bytes) -> None:
         with suppress(json.JSONDecodeError):  # a note for people
             told = json.loads(line)
-            if told["batch"] is not None:
+            if told.get("batch") is not None:  # a connector has none
                 self.figures[told["pipeline"]] = told

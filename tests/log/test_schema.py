@@ -5,8 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
-from pyspark.sql import types as spark
+from pyspark.sql import types
 
 from headwater.errors import SpecError
 from headwater.log.schema import parse_schema, row_type
@@ -26,31 +25,24 @@ kinds = st.recursive(
 columns = st.tuples(kinds, st.sampled_from(["", " NOT NULL", " COMMENT 'why, though'"])).map("".join)
 
 
-@pytest.fixture(scope="module")
-def session():
-    made = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    yield made
-    made.stop()
+def of_spark(spark, ddl):
+    said = spark._jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl).json()
+    return types.StructType.fromJson(json.loads(said))
 
 
-def of_spark(session, ddl):
-    said = session._jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl).json()
-    return spark.StructType.fromJson(json.loads(said))
-
-
-def test_a_schema_means_what_spark_takes_it_to_mean(session):
+def test_a_schema_means_what_spark_takes_it_to_mean(spark):
     @settings(max_examples=150, deadline=None)
     @given(st.lists(columns, min_size=1, max_size=4))
     def law(kinds):
         ddl = ", ".join(f"c{number} {kind}" for number, kind in enumerate(kinds))
-        assert parse_schema(ddl) == of_spark(session, ddl)
+        assert parse_schema(ddl) == of_spark(spark, ddl)
 
     law()
 
 
 @pytest.mark.parametrize("ddl", ["`from` int, b string", "a struct<`x`: int>", "  a   INT  ,  b STRING  "])
-def test_names_may_be_quoted_and_space_is_free(session, ddl):
-    assert parse_schema(ddl) == of_spark(session, ddl)
+def test_names_may_be_quoted_and_space_is_free(spark, ddl):
+    assert parse_schema(ddl) == of_spark(spark, ddl)
 
 
 @pytest.mark.parametrize(

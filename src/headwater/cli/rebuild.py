@@ -27,7 +27,7 @@ def rebuild(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a pipeline's copies anew from the beginning of the log, and switch to them.
+    """Make a pipeline's copies anew from the log, and switch to them.
 
     Readers find the old copy until the new one is as new as the log, and then the new one: never none, and
     never half of one. The pipeline may go on running; it is held for a moment at the switch. If its code has
