@@ -69,7 +69,7 @@ def run_shell(page: Path, block: Block) -> str:
         ["bash", "-euo", "pipefail", "-c", block.text],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,  # beside two other processes of tests
         check=False,
         stdin=subprocess.DEVNULL,
     )
