@@ -92,6 +92,8 @@ found = {one: spark.conf.get("spark." + one) for one in names}
 found |= {"python": {one.python for one in rows.collect()} == {sys.executable}, "pid": pid()}
 found |= {"signal": signal.getsignal(signal.SIGINT) is before}
 spark.sql("CREATE TABLE kept AS SELECT 1 AS n")
+folder = module._running.jvm.scratch
+found["sockets"] = [folder.stat().st_mode & 0o077, len(list(folder.glob(".*.sock"))) > 1]
 found["command"] = " ".join(map(str, module._running.jvm.process.args))
 found["scratch"] = str(module._running.jvm.scratch)
 close(spark)
@@ -106,6 +108,7 @@ print(json.dumps(found))
     assert found["driver.host"] == "127.0.0.1"
     assert found["python"]
     assert found["signal"]
+    assert found["sockets"] == [0, True], "workers' sockets stand where nobody else can go"
     assert "spark.odd" not in found["command"]
     assert gone(found["pid"])
     assert not Path(found["scratch"]).exists()
@@ -263,6 +266,13 @@ def test_logs_of_checkpoints_are_written_without_a_process_for_each_where_they_a
 ):
     properties = tuned(Settings(home=tmp_path, checkpoints=place), 4, tmp_path)
     assert ("spark.sql.streaming.checkpointFileManagerClass" in properties) is is_ours
+
+
+def test_a_socket_whose_path_would_be_too_long_is_not_asked_for():
+    here = {"spark.master": "local[2]"}
+    assert jvm._sockets(Path("/tmp/short"), here) != {}
+    assert jvm._sockets(Path("/tmp", 60 * "x"), here) == {}
+    assert jvm._sockets(Path("/tmp/short"), {"spark.master": "spark://elsewhere:7077"}) == {}
 
 
 def test_a_collector_of_the_users_takes_the_place_of_ours():

@@ -112,6 +112,7 @@ def tuned(settings: Settings, slots: int, connectors: Path) -> dict[str, str]:
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",  # real time; the default is 50
         "spark.scheduler.mode": "FAIR",  # or one pipeline's long batch would hold up the others
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # asks Java twice for each column
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the default takes twice as long
     }
     if settings.checkpoint_root.startswith("file:"):  # the default runs `readlink` for each file of a log
         always["spark.sql.streaming.checkpointFileManagerClass"] = (
