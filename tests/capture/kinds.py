@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from headwater import Settings, Table
+from headwater import Log, Settings, Table
+from headwater.clock import wait_until
 from headwater.run.decode import decoder
+from tests.capture.captured import SOON
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "column-types.md"
@@ -25,8 +27,37 @@ class Kind(NamedTuple):
     read: Any = None
 
 
-def kinds(heading: str) -> list[list[Kind]]:
-    """The tables under a heading."""
+class Reference:
+    """The types of one database: those that come whole, those that make a record bad, those that change."""
+
+    def __init__(self, heading: str) -> None:
+        self.whole, self.dead, self.changed = _tables(heading)
+        self.all = [*self.whole, *self.dead, *self.changed]
+
+    def numbered(self, some: list[Kind]) -> list[tuple[int, Kind]]:
+        """With the numbers of their columns; none is that of a row that is good."""
+        return [(n, one) for n, one in enumerate(self.all) if one in some]
+
+    def wrong(self, row: Any) -> list[str]:
+        """The columns of a row that are not what the reference says."""
+        get = row.get if isinstance(row, dict) else lambda name: getattr(row, name)
+        pairs = [(one, get(f"c{n}")) for n, one in enumerate(self.whole)]
+        return [f"{one}: {found!r}" for one, found in pairs if not is_same(found, one.read)]
+
+
+def records_of(table: Table, settings: Settings, count: int) -> list[Any]:
+    """The records of a table's changes, once there are so many."""
+    found: list[Any] = []
+
+    def come() -> bool:
+        found[:] = list(Log.open(settings).read(table.changes))
+        return len(found) == count
+
+    assert wait_until(come, SOON, pause=0.1), len(found)
+    return found
+
+
+def _tables(heading: str) -> list[list[Kind]]:
     part = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
     (text,) = [one for one in part if one.startswith(heading)]
     tables = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)

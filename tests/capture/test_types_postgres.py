@@ -6,29 +6,22 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater import Database, Log, Settings, Table
+from headwater import Database, Settings, Table
 from headwater.capture.capturing import ensure
 from headwater.capture.checks import check
 from headwater.capture.checks.fits import IN_ARRAYS, POSTGRES
-from headwater.clock import wait_until
 from headwater.errors import Undecodable
-from tests.capture.captured import SOON, own_database
-from tests.capture.kinds import Kind, in_spark, is_same, kinds
+from tests.capture.captured import own_database
+from tests.capture.kinds import Kind, Reference, in_spark, is_same, records_of
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("connect")]
-WHOLE, DEAD, CHANGED = kinds("PostgreSQL")
-KINDS = [*WHOLE, *DEAD, *CHANGED]
+KINDS = Reference("PostgreSQL")
 _OURS = {"an enum": "mood", "an enum's array": "mood[]", "a domain": "few"}
 _MADE = "CREATE TYPE mood AS ENUM ('ok'); CREATE DOMAIN few AS int CHECK (VALUE < 9)"
 
 
 def column(kind: Kind) -> str:
     return _OURS.get(kind.column, kind.column)
-
-
-def numbered(kinds: list[Kind]) -> list[tuple[int, Kind]]:
-    """With the numbers of their columns; none is that of a row that is good."""
-    return [(n, one) for n, one in enumerate(KINDS) if one in kinds]
 
 
 def declared(kind: Kind) -> str:
@@ -43,74 +36,55 @@ def shop(postgres: str, system: Settings) -> Iterator[Database]:
 
 @pytest.fixture(scope="module")
 def table(shop: Database) -> Table:
-    columns = ", ".join(f"c{n} {declared(one)}" for n, one in enumerate(KINDS))
+    columns = ", ".join(f"c{n} {declared(one)}" for n, one in enumerate(KINDS.all))
     return Table(shop, "public.kinds", schema=f"id long NOT NULL, {columns}", key="id")
 
 
 @pytest.fixture(scope="module")
 def records(shop: Database, system: Settings, table: Table) -> list[Any]:
     """One row in the snapshot, one inserted and updated, one of nulls, and one for each bad value."""
-    names = ", ".join(f"c{n} {column(one)}" for n, one in enumerate(KINDS))
-    good = list(enumerate(WHOLE))
+    names = ", ".join(f"c{n} {column(one)}" for n, one in enumerate(KINDS.all))
+    good = list(enumerate(KINDS.whole))
     values = ", ".join(f"CAST({one.inserted} AS {column(one)})" for _, one in good)
     insert = f"INSERT INTO kinds (id, {', '.join(f'c{n}' for n, _ in good)}) VALUES (%s, {values})"
     with psycopg.connect(shop.url or "", autocommit=True) as sql:
         sql.execute(f"{_MADE}; CREATE TABLE kinds (id bigint PRIMARY KEY, note text, {names})")
         sql.execute("ALTER TABLE kinds REPLICA IDENTITY FULL")
         sql.execute(insert.replace("%s", "1"))
-        for n, one in numbered(CHANGED):
+        for n, one in KINDS.numbered(KINDS.changed):
             sql.execute(f"INSERT INTO kinds (id, c{n}) VALUES (4, {one.inserted})")
         ensure("kinds", [table], system)
-        reads = found_in(table, system, 1 + len(CHANGED))
+        reads = records_of(table, system, 1 + len(KINDS.changed))
         sql.execute(insert.replace("%s", "2"))
         sql.execute("UPDATE kinds SET note = 'changed' WHERE id = 2")
         sql.execute("INSERT INTO kinds (id) VALUES (3)")
-        for n, one in numbered(DEAD):
+        for n, one in KINDS.numbered(KINDS.dead):
             sql.execute(f"INSERT INTO kinds (id, c{n}) VALUES ({n}, {one.inserted})")
-    return found_in(table, system, len(reads) + 3 + len(DEAD))
-
-
-def found_in(table: Table, system: Settings, count: int) -> list[Any]:
-    """The records of a table's changes, once there are so many."""
-    found: list[Any] = []
-
-    def come() -> bool:
-        found[:] = list(Log.open(system).read(table.changes))
-        return len(found) == count
-
-    assert wait_until(come, SOON, pause=0.1), len(found)
-    return found
-
-
-def wrong(row: Any) -> list[str]:
-    """The columns of a row that are not what the reference says."""
-    get = row.get if isinstance(row, dict) else lambda name: getattr(row, name)
-    pairs = [(one, get(f"c{n}")) for n, one in enumerate(WHOLE)]
-    return [f"{one}: {found!r}" for one, found in pairs if not is_same(found, one.read)]
+    return records_of(table, system, len(reads) + 3 + len(KINDS.dead))
 
 
 def test_every_type_comes_to_python_as_the_reference_says(records):
     read, inserted, updated = (records[n].value for n in (0, 2, 3))
     assert (read.operation, inserted.operation, updated.operation) == ("read", "insert", "update")
     for row in (read.after, inserted.after, updated.before, updated.after):
-        assert wrong(row) == []
+        assert KINDS.wrong(row) == []
 
 
 def test_every_type_comes_to_spark_as_the_reference_says(records, table, system):
     rows = in_spark(table, system, records)
-    assert [one["_dead"] for one in rows] == [False] * 5 + [True] * len(DEAD)
+    assert [one["_dead"] for one in rows] == [False] * 5 + [True] * len(KINDS.dead)
     for row in (rows[0]["after"], rows[2]["after"], rows[3]["before"], rows[3]["after"]):
-        assert wrong(row) == []
+        assert KINDS.wrong(row) == []
 
 
 def test_null_is_null_in_every_type(records, table, system):
     row, spark = records[4].value.after, in_spark(table, system, records)[4]["after"]
-    assert {getattr(row, f"c{n}") for n in range(len(KINDS))} == {None}
+    assert {getattr(row, f"c{n}") for n in range(len(KINDS.all))} == {None}
     assert {value for name, value in spark.items() if name != "id"} == {None}
 
 
 def test_a_value_that_its_type_cannot_hold_is_no_other_value_in_python(records):
-    for (n, kind), record in zip(numbered(DEAD), records[5:], strict=True):
+    for (n, kind), record in zip(KINDS.numbered(KINDS.dead), records[5:], strict=True):
         if kind.declared.startswith("decimal") and "Inf" not in kind.inserted:
             assert str(getattr(record.value.after, f"c{n}")) in ("NaN", "1" + "0" * 40)
         else:
@@ -119,7 +93,7 @@ def test_a_value_that_its_type_cannot_hold_is_no_other_value_in_python(records):
 
 
 def test_what_a_snapshot_changes_is_in_the_reference(records):
-    (n, kind), *more = numbered(CHANGED)
+    (n, kind), *more = KINDS.numbered(KINDS.changed)
     assert (records[1].value.after.id, more) == (4, [])
     assert is_same(getattr(records[1].value.after, f"c{n}"), kind.read)
 

@@ -2,7 +2,7 @@
 
 import psycopg
 import pytest
-from tests.capture.kinds import kinds
+from tests.capture.kinds import Reference
 
 from headwater import Database, Settings, Table
 from headwater.verify.canonical import canonical
@@ -11,7 +11,7 @@ from headwater.verify.database_source import DatabaseSource
 pytestmark = pytest.mark.system
 OURS = {"an enum": "verified_mood", "an enum's array": "verified_mood[]", "a domain": "verified_few"}
 MADE = "CREATE TYPE verified_mood AS ENUM ('ok'); CREATE DOMAIN verified_few AS int CHECK (VALUE < 9)"
-GOOD, DEAD, _ = kinds("PostgreSQL")
+KINDS = Reference("PostgreSQL")
 
 
 def declared(kind):
@@ -19,7 +19,7 @@ def declared(kind):
 
 
 def test_a_row_reads_as_capture_has_it_and_what_capture_has_not_is_null(postgres):
-    columns = dict(enumerate([*GOOD, *DEAD]))
+    columns = dict(enumerate([*KINDS.whole, *KINDS.dead]))
     shape = ", ".join(f"c{n} {OURS.get(one.column, one.column)}" for n, one in columns.items())
     values = ", ".join(
         f"CAST({one.inserted} AS {OURS.get(one.column, one.column)})" for one in columns.values()
@@ -38,7 +38,7 @@ def test_a_row_reads_as_capture_has_it_and_what_capture_has_not_is_null(postgres
     for n, one in columns.items():
         if f"c{n}" in table.columns.names:
             same = canonical(table.columns[f"c{n}"].dataType)
-            found, wanted = rows[1,][f"c{n}"], None if one in DEAD else one.read
+            found, wanted = rows[1,][f"c{n}"], None if one in KINDS.dead else one.read
             if same(found) != same(wanted):
                 wrong[one.column] = found, wanted
     assert wrong == {}
@@ -46,4 +46,4 @@ def test_a_row_reads_as_capture_has_it_and_what_capture_has_not_is_null(postgres
 
 def dead(number, kind):
     """The type of a column whose value no declared type has."""
-    return kind.column if number >= len(GOOD) else ""
+    return kind.column if number >= len(KINDS.whole) else ""

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from headwater.log.letter import Letter
@@ -32,11 +33,10 @@ class LateLetter(Letter):
         return self.watermark - self.event_at
 
     def _said(self) -> dict[str, str]:
-        windows = [[start.isoformat(), end.isoformat()] for start, end in self.missed]
         return super()._said() | {
             "event-at": self.event_at.isoformat(),
-            "watermark": self.watermark.isoformat(),
-            "missed": json.dumps(windows),
+            "watermark": _written(self.watermark),
+            "missed": _listed(self.missed),
         }
 
     @classmethod
@@ -47,3 +47,14 @@ class LateLetter(Letter):
             "watermark": datetime.fromisoformat(said["watermark"]),
             "missed": tuple((start, end) for start, end in windows),
         }
+
+
+@lru_cache
+def _written(watermark: datetime) -> str:
+    return watermark.isoformat()
+
+
+@lru_cache
+def _listed(missed: tuple[Window, ...]) -> str:
+    """Many letters have missed the same windows, and those of a batch have one watermark."""
+    return json.dumps([[start.isoformat(), end.isoformat()] for start, end in missed])

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -40,6 +40,7 @@ from headwater.settings import Settings
 
 _PLACE = itemgetter("topic", "partition", "offset")
 _WINDOW = ("opens_at", "closes_at")
+_NONE = (None, None)
 
 Window = tuple[datetime, datetime]
 Found = dict[str, Any]
@@ -161,7 +162,7 @@ class LateRows:
             pipeline=self._label,
             event_at=_moment(first["event_at"]),
             watermark=instant(watermark),
-            missed=tuple(sorted(_missed(rows))),
+            missed=_missed(rows),
         )
 
 
@@ -202,9 +203,14 @@ def _read(rows: DataFrame) -> Iterator[Found]:
     return (one.asDict() for one in parts.toLocalIterator(prefetchPartitions=True))
 
 
-def _missed(rows: list[Found]) -> set[Window]:
-    windows = {tuple(row[one] for one in _WINDOW) for row in rows}
-    return {(_moment(start), _moment(end)) for start, end in windows if end is not None}
+def _missed(rows: list[Found]) -> tuple[Window, ...]:
+    windows = {(row["opens_at"], row["closes_at"]) for row in rows} - {_NONE}
+    return tuple(_window(*one) for one in sorted(windows))
+
+
+@lru_cache
+def _window(opens_at: int, closes_at: int) -> Window:
+    return _moment(opens_at), _moment(closes_at)
 
 
 def _micros(column: str) -> Column:

@@ -23,6 +23,7 @@ _MARK = "spark.watermarkDelayMs"
 _BY_KEY = {"Aggregate"}
 _BY_ROW = {"Deduplicate", "DeduplicateWithinWatermark", "Distinct"}
 _OF_THE_USER = {"FlatMapGroupsInPandasWithState": "timeout", "TransformWithStateInPySpark": "timeMode"}
+_WITH_STATE = {"Join", *_BY_KEY, *_BY_ROW, *_OF_THE_USER}
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,10 @@ def _gates(node: Any) -> Iterator[Gate]:
 
 def _has_state(node: Any) -> bool:
     name = node.nodeName()
+    if name not in _WITH_STATE:
+        return False
     streams = [child for child in each(node.children()) if any(ours(child))]
-    if name == "Join":
-        return len(streams) > 1
-    return bool(streams) and name in {*_BY_KEY, *_BY_ROW, *_OF_THE_USER}
+    return len(streams) > (1 if name == "Join" else 0)
 
 
 def ours(node: Any) -> Iterator[Any]:
@@ -85,7 +86,10 @@ def _is_marked(expression: Any) -> bool:
 
 
 def _carried(node: Any) -> Any | None:
-    return next((one for one in each(node.output()) if one.name() == CARRIED), None)
+    columns = node.output()
+    if CARRIED not in columns.mkString(" "):  # one question for all of them; each costs a way to Java
+        return None
+    return next((one for one in each(columns) if one.name() == CARRIED), None)
 
 
 class Carrier:
