@@ -49,7 +49,7 @@ class Keeper:
 
 @dataclass
 class ByHand:
-    """A pipeline's function over batches, on columnar state in a folder."""
+    """A pipeline's function over batches, on columnar state in a folder; `place` is how Hadoop calls it."""
 
     function: Callable[[DataFrame], DataFrame]
     spark: SparkSession
@@ -57,10 +57,13 @@ class ByHand:
     said: list[Row] = field(default_factory=list)
     number: int = 0
     late: Late = field(default_factory=Drop)
+    place: str = ""
+    options: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.spark = self.spark.newSession()
-        self.spark.conf.set("spark.sql.shuffle.partitions", "1")
+        for name, value in {"spark.sql.shuffle.partitions": "1", **self.options}.items():
+            self.spark.conf.set(name, value)
         (self.folder / "offsets").mkdir(exist_ok=True)
         self.pipeline = Pipeline(
             "by-hand", self.function, reads=[TOPIC], writes=OUT, watermark=Bounded(_SECOND), late=self.late
@@ -73,8 +76,9 @@ class ByHand:
         assert steps is not None
         keeper: Any = Keeper()
         self.keeper = keeper
-        history = DecidedHistory(str(self.folder), self.spark)
-        self.engine = Columnar(self.pipeline, steps, str(self.folder), keeper, history)
+        place = self.place or str(self.folder)
+        history = DecidedHistory(place, self.spark)
+        self.engine = Columnar(self.pipeline, steps, place, keeper, history)
 
     def batch(self, rows: Rows, watermark: int) -> list[Row]:
         """One batch of rows, and the watermark after it; what the function says."""

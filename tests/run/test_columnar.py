@@ -16,6 +16,9 @@ from headwater.run import columnar
 from headwater.run.shelf import Shelf
 
 pytestmark = pytest.mark.system
+SPARKS_CHOICE = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+"""How Spark keeps its logs on file systems that are not this machine's."""
+
 ROWS = [("a", 0), ("b", 1), ("a", 3), ("a", 7), ("b", 8), ("a", 10), ("a", 10), ("b", 20)]
 
 
@@ -70,6 +73,20 @@ def test_over_a_bounded_past_everything_closes(spark: SparkSession, tmp_path: Pa
     past = ByHand(measured, spark, tmp_path).rows(ROWS)
     assert counted(measured(past).collect()) == counted(at_once(past).collect()) == by_force(ROWS)
     assert "_batch" not in measured(past).columns
+
+
+def test_state_stands_on_any_file_system_that_hadoop_knows(spark: SparkSession, tmp_path: Path) -> None:
+    options = {
+        "fs.viewfs.mounttable.elsewhere.link./state": tmp_path.as_uri(),
+        "spark.sql.streaming.checkpointFileManagerClass": SPARKS_CHOICE,
+    }
+    ran = ByHand(measured, spark, tmp_path, place="viewfs://elsewhere/state", options=options)
+    ran.batch(ROWS[:3], 2)
+    ran.batch(ROWS[3:6], 7)
+    ran.restart()
+    ran.batch(ROWS[6:], 1000)
+    assert counted(ran.said) == by_force(ROWS)
+    assert folders(tmp_path)
 
 
 def test_a_batch_that_is_tried_again_decides_nothing_anew(spark: SparkSession, tmp_path: Path) -> None:
