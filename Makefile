@@ -28,7 +28,8 @@ check: $(READY)  ## format, lint and types: changes nothing
 PROGRAMS := tests/docs tests/examples tests/log/test_chaos.py tests/run/test_chaos.py tests/run/test_cluster.py \
             tests/capture/test_chaos.py
 PIPELINES := tests/process tests/run tests/testing
-PYTEST := $(RUN)/python -m pytest
+# Java lives for seconds here: compiling with all of its art would cost more than it brings.
+PYTEST := JDK_JAVA_OPTIONS="$$JDK_JAVA_OPTIONS -XX:TieredStopAtLevel=1" $(RUN)/python -m pytest
 
 test: $(READY)  ## all tests, on real servers that they start and stop themselves
 	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=target $(TESTS)
