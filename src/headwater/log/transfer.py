@@ -105,14 +105,15 @@ class Transfer:
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers, partition: int = BY_KEY
     ) -> None:
         """Append a record as it is; the commit waits for it."""
-        with self._transactions.translated():
-            while True:
-                try:
-                    self._producer.produce(topic, value, key, partition, headers=list(headers))
-                except BufferError:  # the buffer is full: wait for the broker
-                    self._producer.poll(0.05)
-                else:
-                    return
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, headers=list(headers))
+            except BufferError:  # the buffer is full: wait for the broker
+                self._producer.poll(0.05)
+            except KafkaException as error:
+                self._transactions.give_up(error)
+            else:
+                return
 
     def close(self) -> None:
         """Let go of the broker; an open transaction is left to be rolled back."""

@@ -87,7 +87,8 @@ class LateRows:
         late = self._late(batch)
         if batch.is_told:
             late = self._with_originals(list(late))
-        return (self._letter(rows, batch.watermark) for rows in late)
+        watermark = instant(batch.watermark)
+        return (self._letter(rows, watermark) for rows in late)
 
     def count(self, batch: "Stretch") -> "LateCount":
         """How many records of a batch were late, and for which windows."""
@@ -155,13 +156,13 @@ class LateRows:
         ends = [one.cast("bigint").alias(name) for one, name in zip(window, _WINDOW, strict=True)]
         return rows.where(closes <= F.timestamp_millis(F.lit(watermark))).select("record.*", *ends)
 
-    def _letter(self, rows: list[Found], watermark: int) -> LateLetter:
+    def _letter(self, rows: list[Found], watermark: datetime) -> LateLetter:
         first = rows[0]
         return LateLetter(
             **of_record(first, first["topic"]),
             pipeline=self._label,
             event_at=_moment(first["event_at"]),
-            watermark=instant(watermark),
+            watermark=watermark,
             missed=_missed(rows),
         )
 

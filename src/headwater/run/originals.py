@@ -24,6 +24,9 @@ LEAP = 20_000
 PIECE = 100_000
 """Records that a client reads at one go."""
 
+SHARE = 2
+"""One slot in so many is taken: who fetches waits for the broker, and the next batch wants to work."""
+
 _AT_ONCE = 1_000
 Place = tuple[int, int]
 Original = dict[str, Any]
@@ -44,7 +47,8 @@ def originals(
     found, context = pieces(places), spark.sparkContext
     if not found:
         return {}
-    tasks = context.parallelize(found, min(len(found), context.defaultParallelism))
+    slots = max(1, context.defaultParallelism // SHARE)
+    tasks = context.parallelize(found, min(len(found), slots))
     with as_raised_in_tasks():
         brought = tasks.mapPartitions(Fetch(topic, embedded.anywhere(settings))).collect()
     return {(one["partition"], one["offset"]): one for one in brought}
@@ -92,9 +96,7 @@ class Fetch:
             if not messages and patience.passed:
                 raise connection.unreachable(f"reading {self.topic} made no progress")
             yield from _wanted(messages, wanted, connection)
-            if any(
-                (one.offset() or 0) >= last for one in messages
-            ):  # a message, or the word that here it ends
+            if messages and (messages[-1].offset() or 0) >= last:  # a message, or the word that here it ends
                 return
 
 
