@@ -5,7 +5,7 @@ seconds, long closed. Each pipeline runs in a process of its own, four times in 
 warms the machine up and is not counted. Time counts from the query's start to its end, with all letters
 written.
 
-    .venv/bin/python -m bench.windows            2 million events a topic
+    .venv/bin/python -m bench.windows            4 million events a topic
 
 The last line is one JSON object: `divert_idle_cost` and `divert_late_cost`, the share of time that Divert
 takes beyond Drop.
@@ -30,7 +30,7 @@ from headwater import App, Bounded, Divert, Drop, KafkaSink, Log, Pipeline, Sett
 from headwater.embedded.ports import a_free_port
 from headwater.run.runner import running
 
-EVENTS = 2_000_000
+EVENTS = 4_000_000
 EVERY = 20
 """One event in so many is late."""
 

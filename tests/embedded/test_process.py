@@ -46,6 +46,16 @@ def test_a_process_is_known_by_its_pid_and_the_moment_of_its_creation(folder: Pa
     assert not replace(alive, created=alive.created + 60).is_alive
 
 
+def test_a_process_is_known_though_the_wall_clock_was_set(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive, begun = started(folder), psutil.boot_time()
+    monkeypatch.setattr("psutil._psplatform.boot_time", lambda: begun + 3600)
+    assert psutil.Process(alive.pid).create_time() > begun + 3600, "what the wall clock says now"
+    assert alive.is_alive
+    alive.stop(SOON)
+
+
 def test_a_process_tells_its_memory_while_it_lives(folder: Path) -> None:
     alive = started(folder)
     assert alive.resident_bytes > 1_000_000

@@ -39,7 +39,7 @@ class Identity:
     @classmethod
     def of(cls, pid: int) -> "Identity":
         """The identity of a living process."""
-        return cls(pid=pid, created=psutil.Process(pid).create_time())
+        return cls(pid=pid, created=_since_boot(psutil.Process(pid)))
 
     @property
     def is_alive(self) -> bool:
@@ -82,10 +82,15 @@ class Identity:
     def _process(self) -> psutil.Process | None:
         try:
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.created) < 1
+            same = abs(_since_boot(process) - self.created) < 1
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.Error:  # gone, or not ours to see
             return None
+
+
+def _since_boot(process: psutil.Process) -> float:
+    """When it was created, in seconds after the machine's start: the wall clock is set now and then."""
+    return process.create_time() - psutil.boot_time()
 
 
 def environment(folder: Path) -> dict[str, str]:
