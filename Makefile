@@ -27,7 +27,7 @@ check: $(READY)  ## format, lint and types: changes nothing
 # after another. A file that is in neither list runs among the others. Spark in a process is one JVM's.
 PROGRAMS := tests/docs tests/examples tests/log/test_chaos.py tests/run/test_chaos.py tests/run/test_cluster.py \
             tests/capture/test_chaos.py
-PIPELINES := tests/process tests/run tests/testing
+PIPELINES := tests/process tests/run tests/testing tests/cli/test_run.py
 # Java lives for seconds here: compiling with all of its art would cost more than it brings.
 PYTEST := JDK_JAVA_OPTIONS="$$JDK_JAVA_OPTIONS -XX:TieredStopAtLevel=1" $(RUN)/python -m pytest
 
