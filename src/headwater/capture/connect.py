@@ -8,7 +8,7 @@ import json
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -23,9 +23,7 @@ from headwater.errors import ConnectMissing, ConnectRefused, ConnectUnreachable
 from headwater.settings import Settings
 
 Config = Mapping[str, str]
-_TRY_WITHIN, _ANSWER_WITHIN = timedelta(seconds=10), timedelta(seconds=30)
-"""A worker that has just started may take a question and never answer it: what only asks is asked again."""
-
+_ANSWER_WITHIN = 30.0
 _AGREE_WITHIN = timedelta(seconds=60)
 _SECRETS = ("password", "secret", "jaas", "credentials")
 _REASONS = ("no known leader", "Request timed out", "momentarily")
@@ -58,7 +56,7 @@ class Connect:
         parts = urlsplit(url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self.shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-        self._open = partial(kind, parts.hostname or "", parts.port)
+        self._open = partial(kind, parts.hostname or "", parts.port, timeout=_ANSWER_WITHIN)
         self._path = parts.path.rstrip("/")
         self._headers = {"Content-Type": "application/json", **_login(parts.username, parts.password)}
 
@@ -138,14 +136,9 @@ class Connect:
             raise self._refused("a connector", "\n".join(errors))
 
     def _ask(self, method: str, path: str, said: Any = None, *, may_lack: bool = False) -> Any:
-        deadline, patience = Deadline(_AGREE_WITHIN), Deadline(_ANSWER_WITHIN)
+        deadline = Deadline(_AGREE_WITHIN)
         while True:
-            try:
-                status, answer = self._once(method, path, said)
-            except (OSError, HTTPException) as error:
-                if isinstance(error, TimeoutError) and method == "GET" and not patience.passed:
-                    continue
-                raise self._unreachable(error) from error
+            status, answer = self._once(method, path, said)
             if status < 300:
                 return answer
             if status == 404 and may_lack:
@@ -162,22 +155,22 @@ class Connect:
 
     def _once(self, method: str, path: str, said: Any) -> tuple[int, Any]:
         body = None if said is None else json.dumps(said)
-        within = _TRY_WITHIN if method == "GET" else _ANSWER_WITHIN
-        with closing(self._open(timeout=within.total_seconds())) as connection:
+        try:
+            connection = self._open()
             connection.request(method, f"{self._path}/{path}", body, self._headers)
             answer = connection.getresponse()
             text = answer.read()
+            connection.close()
+        except (OSError, HTTPException) as error:
+            raise ConnectUnreachable(
+                f"Kafka Connect at {self.shown} does not answer",
+                detail=str(error),
+                hint="`headwater up --with capture` starts the embedded one; `headwater status` shows it",
+            ) from error
         try:
             return answer.status, json.loads(text or b"null")
         except ValueError:  # a proxy's page, say
             return answer.status, text.decode(errors="replace")[:300]
-
-    def _unreachable(self, error: Exception) -> ConnectUnreachable:
-        return ConnectUnreachable(
-            f"Kafka Connect at {self.shown} does not answer",
-            detail=str(error),
-            hint="`headwater up --with capture` starts the embedded one; `headwater status` shows it",
-        )
 
     def _refused(self, what: str, words: str) -> ConnectRefused:
         return ConnectRefused(f"Kafka Connect at {self.shown} refused: {what}", detail=words)
