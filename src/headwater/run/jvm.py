@@ -125,7 +125,7 @@ def _attempt(
 def _sockets(scratch: Path, properties: Mapping[str, str]) -> dict[str, str]:
     """Let workers on this machine be spoken to through sockets in our folder, where their paths have room.
 
-    Through TCP, a small message waits some 40 ms for the acknowledgement of the one before it.
+    Through TCP, both sides wait at the beginning of a task's rows, which small batches feel (ADR 7).
     """
     is_here = properties.get("spark.master", "").startswith("local")
     has_room = len(str(scratch / f".{uuid4()}.sock")) < _LONGEST_SOCKET

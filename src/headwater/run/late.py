@@ -40,7 +40,7 @@ from headwater.settings import Settings
 
 _PLACE = itemgetter("topic", "partition", "offset")
 _WINDOW = ("opens_at", "closes_at")
-_NONE = (None, None)
+_BOUNDS, _NONE = itemgetter(*_WINDOW), (None, None)
 
 Window = tuple[datetime, datetime]
 Found = dict[str, Any]
@@ -205,7 +205,7 @@ def _read(rows: DataFrame) -> Iterator[Found]:
 
 
 def _missed(rows: list[Found]) -> tuple[Window, ...]:
-    windows = {(row["opens_at"], row["closes_at"]) for row in rows} - {_NONE}
+    windows = set(map(_BOUNDS, rows)) - {_NONE}
     return tuple(_window(*one) for one in sorted(windows))
 
 
